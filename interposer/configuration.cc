@@ -27,6 +27,12 @@ KernelTimes kernel_times_from_name(std::string_view name) {
   return name == "off" ? KernelTimes::kOff : KernelTimes::kEvents;
 }
 
+MemoryReport memory_report_from_name(std::string_view name) {
+  if (name == "virtual") return MemoryReport::kVirtual;
+  if (name == "budget") return MemoryReport::kBudget;
+  return name == "real" ? MemoryReport::kReal : MemoryReport::kAuto;
+}
+
 /// Sets policy, k, k' and budget, with the defaults that follow from each other.
 void set_schedule(const SettingValues& values, Configuration& configuration) {
   const auto named = policy_from_name(values.choice(SettingId::kPolicy));
@@ -80,7 +86,7 @@ Configuration::Configuration(const SettingValues& values)
       overflow_allowed(values.choice(SettingId::kOverflow) == "allow"),
       compares_digests(values.choice(SettingId::kWriteback) == "digest"),
       maps_early(values.choice(SettingId::kMap) == "early"),
-      report_real_memory(values.choice(SettingId::kReportMem) == "real"),
+      memory_report(memory_report_from_name(values.choice(SettingId::kReportMem))),
       summary(values.is_on(SettingId::kSummary)),
       progress(summary && values.choice(SettingId::kProgress) == "auto"),
       stats_file(values.text(SettingId::kStats)),
@@ -92,6 +98,10 @@ Configuration::Configuration(const SettingValues& values)
   LogValue log = values.log(SettingId::kLog);
   log_level = log_level_from_name(log.level);
   log_file = std::move(log.file);
+}
+
+Bytes Configuration::headroom_on(Bytes device, Bytes budget) const {
+  return headroom ? headroom->resolve(device) : default_headroom(device, budget);
 }
 
 ReadConfiguration read_configuration(const Environment& environment) {

@@ -24,6 +24,9 @@ inline constexpr int kExitBadConfiguration = 2;
 /// How kernels are timed for a trace.
 enum class KernelTimes { kEvents, kCupti, kOff };
 
+/// What programs are told of the device's memory (docs/decisions/0030-memory-that-programs-see.md).
+enum class MemoryReport { kAuto, kVirtual, kBudget, kReal };
+
 /// The variables that the library acts on, checked. policy/settings.cc says what each means, which
 /// values it takes, and what its default is.
 struct Configuration {
@@ -54,6 +57,8 @@ struct Configuration {
   /// driver takes without being asked (module loads, memory pools that grow) between two samples.
   /// nullopt: default_headroom().
   std::optional<SizeSpec> headroom;
+  /// The headroom on a device of `device` bytes; `budget`: zero without one.
+  [[nodiscard]] Bytes headroom_on(Bytes device, Bytes budget) const;
   std::optional<SizeSpec> host_mem;      ///< SUPERPIPE_HOST_MEM, of the host's memory
   std::string shared_folder;             ///< SUPERPIPE_SHARED_FOLDER
   bool shared_folder_is_given;           ///< whether it is the user who named it
@@ -68,7 +73,7 @@ struct Configuration {
   bool overflow_allowed;                 ///< SUPERPIPE_OVERFLOW=allow
   bool compares_digests;                 ///< SUPERPIPE_WRITEBACK=digest
   bool maps_early;                       ///< SUPERPIPE_MAP=early
-  bool report_real_memory;               ///< SUPERPIPE_REPORT_MEM=real
+  MemoryReport memory_report;            ///< SUPERPIPE_REPORT_MEM
   bool summary;                          ///< SUPERPIPE_SUMMARY=1
   bool progress;                         ///< SUPERPIPE_PROGRESS=auto, where there is a summary
   std::string stats_file;                ///< SUPERPIPE_STATS, with placeholders; empty: none

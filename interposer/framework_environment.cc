@@ -82,6 +82,15 @@ int is_library_of_pytorch(struct dl_phdr_info* info, std::size_t /*size*/, void*
   return path.substr(path.rfind('/') + 1).rfind("libtorch", 0) == 0 ? 1 : 0;
 }
 
+// Such as site-packages/vllm/_C.abi3.so.
+int is_library_of_vllm(struct dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
+  const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  return path.substr(0, path.rfind('/')).ends_with("/vllm") &&
+                 path.substr(path.rfind('/') + 1).starts_with("_C")
+             ? 1
+             : 0;
+}
+
 }  // namespace
 
 std::optional<std::string> without_expandable_segments(std::string_view options) {
@@ -156,6 +165,8 @@ bool set_framework_allocators() noexcept {
   }
   return agreed;
 }
+
+bool is_vllm_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_vllm, nullptr) != 0; }
 
 bool is_pytorch_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_pytorch, nullptr) != 0; }
 

@@ -38,6 +38,10 @@ bool is_pytorch_loaded() noexcept;
 /// file. Throws std::bad_alloc.
 std::string pytorch_version();
 
+/// Whether vLLM is in this process: its compiled part is loaded, which it imports before it asks
+/// the driver anything. As is_pytorch_loaded().
+bool is_vllm_loaded() noexcept;
+
 /// The value of XLA_FLAGS that has XLA (JAX, TensorFlow) launch its kernels one by one: by itself
 /// it makes CUDA graphs of them, all of whose buffers have to be on the device at once. `flags`:
 /// the user's, which stay. @return nullopt if there is nothing to change: the user chose, or names

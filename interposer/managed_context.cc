@@ -63,12 +63,6 @@ Bytes bytes_of_context(Bytes used, Bytes total) {
   return std::min(used, std::max(kMostOfAContext, with_code));
 }
 
-// `budget`: zero without one.
-Bytes headroom_of(const Configuration& configuration, Bytes device_total, Bytes budget) {
-  if (configuration.headroom) return configuration.headroom->resolve(device_total);
-  return default_headroom(device_total, budget);
-}
-
 // Or why there is none.
 std::variant<std::unique_ptr<CuptiCollector>, std::string> open_and_start_cupti(
     TraceRecorder& trace) {
@@ -87,7 +81,7 @@ ManagedContext::ManagedContext(const DeviceFacts& facts, const Configuration& co
       context_bytes_(facts.context_bytes),
       budget_(facts.budget),
       buffers_before_(facts.buffers_before),
-      headroom_(headroom_of(configuration, facts.total, facts.budget)),
+      headroom_(configuration.headroom_on(facts.total, facts.budget)),
       device_memory_(facts.context, facts.device),
       layouts_(configuration.known_kernel_words ? KernelLayoutCache::StructWords::kKnownOfVersion
                                                 : KernelLayoutCache::StructWords::kAll) {}
@@ -122,7 +116,7 @@ ManagedContext::Created ManagedContext::create(CUcontext context, CUdevice devic
     budget = asked - context_bytes;
   } else if (configuration.budget_is_free_memory()) {
     budget = Bytes{free};
-    const Bytes headroom = headroom_of(configuration, Bytes{total}, budget);
+    const Bytes headroom = configuration.headroom_on(Bytes{total}, budget);
     if (budget <= headroom) {
       return {nullptr, "the device has " + format_bytes(budget) +
                            " free, and the headroom alone is " + format_bytes(headroom) +

@@ -178,10 +178,13 @@ Table make_table() {
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_REPORT_MEM",
        .flag = "--report-mem",
-       .placeholder = "virtual|real",
-       .choices = {"virtual", "real"},
-       .default_value = "virtual",
-       .help = "What programs are told of the device's memory: virtual (device plus host) or real"},
+       .placeholder = "auto|virtual|budget|real",
+       .choices = {"auto", "virtual", "budget", "real"},
+       .default_value = "auto",
+       .help = "What programs are told of the device's memory, with one total wherever they ask: "
+               "virtual (what device and host hold together), budget (what the budget leaves them "
+               "of the device), real (the whole device), or auto (budget in a process that has "
+               "vLLM, which fills all that it is told of, else virtual)"},
       {.id = Id::kLog,
        .kind = Kind::kLog,
        .variable = "SUPERPIPE_LOG",

@@ -128,13 +128,10 @@ bool HostBacking::back(Buffer& buffer) {
 Bytes HostBacking::obtainable(Bytes live, Bytes limit) const {
   const Bytes most = most_staying(limit);
   const Bytes host = host_.reachable();
-  const Bytes may_stay = saturating_subtract(most, staying_);
   if (has_begun_) {
-    return std::max(saturating_subtract(host, host_.reserved()), may_stay);
+    return saturating_subtract(host, host_.reserved()) + saturating_subtract(most, staying_);
   }
-  // Of the live ones, so many can stay; the others leave the rest of the host store.
-  const Bytes on_host = std::min(host, saturating_subtract(host + most, live));
-  return std::max(saturating_subtract(limit, live), on_host);
+  return saturating_subtract(std::max(limit, host + most), live);
 }
 
 }  // namespace superpipe

@@ -39,9 +39,12 @@ class HostBacking {
   /// the largest buffer there ever was fits beside them. The rest is for the launches that name
   /// backed ones.
   [[nodiscard]] Bytes most_staying(Bytes limit) const REQUIRES(manager_lock) {
-    const std::uint64_t granules = limit.count() / granule_.count();
-    const Bytes part{(granules - (granules + 3) / 4) * granule_.count()};
-    return std::min(part, saturating_subtract(limit, largest_));
+    return std::min(part_for_staying(limit, granule_), saturating_subtract(limit, largest_));
+  }
+  /// The three quarters.
+  [[nodiscard]] static constexpr Bytes part_for_staying(Bytes limit, Bytes granule) {
+    const std::uint64_t granules = limit.count() / granule.count();
+    return Bytes{(granules - (granules + 3) / 4) * granule.count()};
   }
 
   /// The live buffers exceed `limit` bytes of pages, or are about to: all are backed, but for some
@@ -74,8 +77,8 @@ class HostBacking {
   /// Whether any buffer had to stay because host memory was short.
   [[nodiscard]] bool was_short() const REQUIRES(manager_lock) { return was_short_; }
 
-  /// The largest allocation that would be admitted beside `live` bytes of buffers, as far as host
-  /// memory is concerned, where pages may take `limit` bytes and no buffer is larger than before.
+  /// What could be allocated, in buffers that are small, beside `live` bytes of them, where pages
+  /// may take `limit` bytes: what all fits on the device, or host memory and what may stay besides.
   [[nodiscard]] Bytes obtainable(Bytes live, Bytes limit) const REQUIRES(manager_lock);
 
  private:

@@ -50,10 +50,7 @@ class ResidencyManager::Impl {
   void end_foreseen_growth(Bytes size, bool taken) noexcept EXCLUDES(manager_lock);
   bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
   void trim() EXCLUDES(manager_lock);
-  Capacity capacity(Bytes device_free, Bytes device_total) EXCLUDES(manager_lock);
-  [[nodiscard]] Bytes total_capacity(Bytes device_total) const {
-    return core.moves ? device_total + core.host.limit() : device_total;
-  }
+  Capacity capacity() EXCLUDES(manager_lock);
   ResidencyStats stats() const EXCLUDES(manager_lock);
   std::optional<LearnedSnapshot> learned_layers() const EXCLUDES(manager_lock);
   std::shared_ptr<const PassLaunches> foreseen_pass() const EXCLUDES(manager_lock);
@@ -194,19 +191,14 @@ void ResidencyManager::Impl::trim() {
   core.host.trim();
 }
 
-ResidencyManager::Capacity ResidencyManager::Impl::capacity(Bytes device_free, Bytes device_total) {
+ResidencyManager::Capacity ResidencyManager::Impl::capacity() {
   const ManagerLock lock(core.mutex);
-  if (!core.moves) {
-    // Nothing gives way, so the device's answer stands: what the context and other processes hold
-    // is not free. Pages without a buffer are.
-    const Bytes idle = saturating_subtract(core.ledger.pages(), core.ledger.live());
-    return {std::min(device_free + idle, device_total), device_total};
-  }
-  if (!core.stopped && !core.abandoned) (void)core.sample_passthrough();
-  const Bytes total = total_capacity(device_total);
-  const Bytes left = saturating_subtract(total, core.ledger.live() + core.passthrough.bytes());
-  const Bytes backed = core.backing.obtainable(core.ledger.live(), core.ledger.limit());
-  return {std::min(left, backed), total};
+  const bool can_ask = core.moves && !core.stopped && !core.abandoned;
+  if (can_ask) (void)core.sample_passthrough();
+  const Bytes live = core.ledger.live();
+  const Bytes limit = core.ledger.limit();
+  return {live + core.passthrough.bytes(), core.backing.obtainable(live, limit),
+          saturating_subtract(limit, live), saturating_subtract(core.ledger.pages(), live)};
 }
 
 ResidencyCounters ResidencyManager::Impl::counters() const {
@@ -596,17 +588,11 @@ bool ResidencyManager::run_worker_once() {
   return impl_->core.worker.run_once();
 }
 
-ResidencyManager::Capacity ResidencyManager::capacity(Bytes device_free, Bytes device_total) {
-  return impl_->capacity(device_free, device_total);
-}
+ResidencyManager::Capacity ResidencyManager::capacity() { return impl_->capacity(); }
 
 bool ResidencyManager::has_spare_pages() const {
   const ManagerLock lock(impl_->core.mutex);
   return impl_->core.ledger.pages() > impl_->core.ledger.live();
-}
-
-Bytes ResidencyManager::total_capacity(Bytes device_total) const {
-  return impl_->total_capacity(device_total);
 }
 
 ResidencyStats ResidencyManager::stats() const { return impl_->stats(); }

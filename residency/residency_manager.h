@@ -177,16 +177,16 @@ class ResidencyManager {
   /// Whether there are pages that no live buffer has: cached or idle ones.
   [[nodiscard]] bool has_spare_pages() const;
 
-  /// What a device says of its memory.
+  /// What the program has of the device's memory, and what it could still have.
   struct Capacity {
-    Bytes free, total;
+    Bytes used;            ///< live buffers, by their pages, and pass-through memory
+    Bytes left;            ///< on device and host together
+    Bytes left_on_device;  ///< while nothing has to leave for it
+    Bytes spare;           ///< pages that no live buffer has
   };
-  /// Device plus host bytes still free and in total, where the device says that it has
-  /// `device_free` and `device_total`. Where buffers move, it asks the device about pass-through
-  /// memory, so that the program sees what it has just freed; else the device has just said.
-  [[nodiscard]] Capacity capacity(Bytes device_free, Bytes device_total);
-  /// The total of capacity(). Asks nobody.
-  [[nodiscard]] Bytes total_capacity(Bytes device_total) const;
+  /// That of this moment. Where buffers move, it asks the device about pass-through memory, so that
+  /// the program sees what it has just freed.
+  [[nodiscard]] Capacity capacity();
 
   [[nodiscard]] ResidencyStats stats() const;
 

@@ -1,4 +1,5 @@
 // Allocation and freeing, and what the device says it has.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "interposer/process_configuration.h"
+#include "interposer/reported_memory.h"
 
 namespace superpipe {
 namespace {
@@ -259,24 +261,32 @@ CUresult hook::cuMemGetInfo_v2(size_t* free, size_t* total) noexcept {
   ManagedContext* const managed = ContextRegistry::of_process().for_allocation();
   const CUresult result = driver().cuMemGetInfo_v2(&device_free, &device_total);
   if (result != CUDA_SUCCESS) return result;
-  if (managed != nullptr && !managed->configuration().report_real_memory) {
-    const auto capacity = managed->residency().capacity(Bytes{device_free}, Bytes{device_total});
-    device_free = capacity.free.count();
-    device_total = capacity.total.count();
-  }
   *free = device_free;
   *total = device_total;
+  const auto reported = ReportedMemory::of_process();
+  if (!reported) {
+    // Nothing gives way, so what the context and other processes hold is not free. Pages without a
+    // buffer are.
+    const Bytes spare = managed != nullptr ? managed->residency().capacity().spare : Bytes{};
+    *free = std::min(device_free + spare.count(), device_total);
+    return CUDA_SUCCESS;
+  }
+  *total = reported->total(Bytes{device_total}).count();
+  *free = std::min(device_free, *total);
+  if (managed != nullptr && reported->needs_capacity()) {
+    *free = reported->free(managed->residency().capacity(), Bytes{device_total}).count();
+  }
   return CUDA_SUCCESS;
 }
 
+// The same before there is a context, in one that is not managed, and for other devices: which one
+// will be managed is not known yet when programs ask.
 CUresult hook::cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) noexcept {
   const CUresult result = driver().cuDeviceTotalMem_v2(bytes, dev);
-  ManagedContext* const managed = ContextRegistry::managed();
-  if (result != CUDA_SUCCESS || managed == nullptr || managed->device() != dev ||
-      managed->configuration().report_real_memory) {
-    return result;
+  if (result != CUDA_SUCCESS || bytes == nullptr) return result;
+  if (const auto reported = ReportedMemory::of_process()) {
+    *bytes = reported->total(Bytes{*bytes}).count();
   }
-  *bytes = managed->residency().total_capacity(Bytes{*bytes}).count();
   return result;
 }
 

@@ -54,7 +54,8 @@ TEST(ReadConfiguration, HasTheSameDefaultsAsAConfigurationThatNobodyRead) {
   EXPECT_EQ(read_back.overflow_allowed, unread.overflow_allowed);
   EXPECT_EQ(read_back.compares_digests, unread.compares_digests);
   EXPECT_EQ(read_back.maps_early, unread.maps_early);
-  EXPECT_EQ(read_back.report_real_memory, unread.report_real_memory);
+  EXPECT_EQ(read_back.memory_report, unread.memory_report);
+  EXPECT_EQ(unread.memory_report, MemoryReport::kAuto);
   EXPECT_EQ(read_back.summary, unread.summary);
   EXPECT_EQ(read_back.stats_file, unread.stats_file);
   EXPECT_EQ(read_back.timeline_file, unread.timeline_file);
@@ -102,7 +103,7 @@ TEST(ReadConfiguration, TakesEveryVariableThatChangesSomething) {
   EXPECT_TRUE(configuration.overflow_allowed);
   EXPECT_FALSE(configuration.compares_digests);
   EXPECT_TRUE(configuration.maps_early);
-  EXPECT_TRUE(configuration.report_real_memory);
+  EXPECT_EQ(configuration.memory_report, MemoryReport::kReal);
   EXPECT_TRUE(configuration.summary);
   EXPECT_EQ(configuration.stats_file, "stats.json");
   EXPECT_EQ(configuration.timeline_file, "timeline.csv");

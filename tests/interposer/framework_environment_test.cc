@@ -59,6 +59,27 @@ TEST(PytorchVersion, IsWhatItsPackageSays) {
   std::filesystem::remove_all(folder);
 }
 
+// A project that lies in a folder of that name is not vLLM.
+TEST(IsVllmLoaded, IsSoOnceItsCompiledPartIs) {
+  const std::filesystem::path folder = make_temporary_folder("is_vllm_loaded");
+  const auto loads = [&](const char* name) {
+    const std::filesystem::path file = folder / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::filesystem::copy_file(FAKE_INTERPRETER, file);
+    void* const library = ::dlopen(file.c_str(), RTLD_NOW);
+    EXPECT_NE(library, nullptr) << ::dlerror();
+    const bool is_loaded = is_vllm_loaded();
+    ::dlclose(library);
+    return is_loaded;
+  };
+  EXPECT_TRUE(loads("site-packages/vllm/_C.abi3.so"));
+  EXPECT_FALSE(is_vllm_loaded());
+  EXPECT_FALSE(loads("vllm/site-packages/torch/_C.abi3.so"));
+  EXPECT_FALSE(loads("vllm/other.so"));
+  EXPECT_FALSE(loads("notvllm/_C.abi3.so"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(WithAsyncBackend, KeepsTheUsersOptions) {
   EXPECT_THAT(with_async_backend(""), Optional(std::string("backend:cudaMallocAsync")));
   EXPECT_THAT(with_async_backend("max_split_size_mb:64, garbage_collection_threshold:0.8"),

@@ -1,6 +1,9 @@
 """Unmodified driver-API programs on simgpu, with and without superpipe: same bytes, less memory."""
 
+import shutil
+import tempfile
 import unittest
+from pathlib import Path
 
 from managed_run import HEADROOM, LIMIT, MIB, PROGRAMS, ManagedCase
 
@@ -43,6 +46,42 @@ class ManagedTest(ManagedCase):
 
     def test_pointers_pools_and_totals_look_like_an_ordinary_device(self):
         self.assert_same("attributes", SUPERPIPE_GPU_MEM="14M")
+
+    MODES = ("auto", "virtual", "budget", "real")
+
+    def test_a_share_of_the_total_limits_a_program_in_each_mode(self):
+        for mode in self.MODES:
+            with self.subTest(mode):
+                self.assert_same("fraction", SUPERPIPE_GPU_MEM="14M", SUPERPIPE_REPORT_MEM=mode)
+        self.assert_same("fraction", SUPERPIPE_POLICY="auto")
+        self.assert_same("fraction", SUPERPIPE_POLICY="resident")
+
+    def plan(self, *arguments, mode):
+        """What a program that takes nine tenths of the memory plans within 200 MiB of the device and
+        64 MiB of the host's, and what superpipe says."""
+        run = self.run_managed("utilization", *arguments, SUPERPIPE_GPU_MEM="200M", SUPERPIPE_HOST_MEM="64M",
+                               SUPERPIPE_REPORT_MEM=mode)
+        starts, plan = run.output.splitlines()
+        self.assertEqual(starts, "starts yes")
+        return int(plan.split()[1]), run.errors
+
+    def test_a_program_that_fills_a_share_of_the_total_starts_and_plans_with_it(self):
+        device, host, budget = 256, 64, 200 - HEADROOM // MIB
+        self.assertEqual(self.plan(mode="budget"), (int(0.9 * budget), ""))
+        virtual = int(0.9 * (host + budget * 3 / 4))
+        self.assertEqual(self.plan(mode="virtual"), (virtual, ""))
+        self.assertEqual(self.plan(mode="auto"), (virtual, ""))
+        self.assertEqual(self.plan(mode="real"), (int(0.9 * device), ""))
+
+    def test_vllm_is_told_of_the_budget_and_that_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "vllm" / "_C.abi3.so"
+            library.parent.mkdir()
+            shutil.copy(PROGRAMS / "libfake_interpreter.so", library)
+            plan, said = self.plan(library, mode="auto")
+            self.assertEqual(plan, self.plan(mode="budget")[0])
+            self.assertRegex(said, r"\Asuperpipe: vLLM fills the memory .*--report-mem virtual.*\n\Z")
+            self.assertEqual(self.plan(library, mode="virtual"), self.plan(mode="virtual"))
 
     def test_a_reset_drops_everything_and_the_program_goes_on(self):
         run = self.assert_same("reset", SUPERPIPE_K=2)

@@ -86,8 +86,10 @@ TEST(DescriptionOf, NamesChoicesThatThePlaceholderDoesNotShow) {
       description_of(setting(SettingId::kPolicy)),
       HasSubstr(": resident, naive, superpipeline, superpipeline-paper, lru or auto; default "));
   EXPECT_EQ(description_of(setting(SettingId::kReportMem)),
-            "What programs are told of the device's memory: virtual (device plus host) or real; "
-            "default virtual");
+            "What programs are told of the device's memory, with one total wherever they ask: "
+            "virtual (what device and host hold together), budget (what the budget leaves them of "
+            "the device), real (the whole device), or auto (budget in a process that has vLLM, "
+            "which fills all that it is told of, else virtual); default auto");
 }
 
 TEST(DescriptionOf, NamesDefaults) {

@@ -286,15 +286,19 @@ TEST_F(HostBackingTest, ShrinkingBacksPinnedBuffersLast) {
   EXPECT_FALSE(stays(staying));
 }
 
-TEST_F(HostBackingTest, SaysWhatAnAllocationCanHave) {
+TEST_F(HostBackingTest, SaysWhatSmallAllocationsCanHaveTogether) {
   const ManagerLock lock(mutex_);
-  EXPECT_EQ(backing_.obtainable(Bytes{}, kLimit), pages(8)) << "all of the device";
-  EXPECT_EQ(backing_.obtainable(pages(4), kLimit), pages(6)) << "all of the host store";
-  EXPECT_EQ(backing_.obtainable(pages(8), kLimit), pages(4)) << "six of eight can stay";
-  for (int i = 0; i < 4; ++i) admit(1);
-  EXPECT_EQ(backing_.obtainable(pages(4), kLimit), pages(6)) << "what may stay";
-  for (int i = 0; i < 5; ++i) admit(1);
-  EXPECT_EQ(backing_.obtainable(pages(9), kLimit), pages(3));
+  EXPECT_EQ(backing_.obtainable(Bytes{}, kLimit), pages(12)) << "host memory, and six may stay";
+  EXPECT_EQ(backing_.obtainable(pages(4), kLimit), pages(8));
+  EXPECT_EQ(backing_.obtainable(pages(4), pages(40)), pages(36)) << "all of a large device";
+  int admitted = 0;
+  for (Bytes left = pages(12); left > Bytes{}; left -= pages(1)) {
+    EXPECT_EQ(backing_.obtainable(pages(admitted), kLimit), left);
+    admit(1);
+    ++admitted;
+  }
+  EXPECT_EQ(backing_.obtainable(pages(admitted), kLimit), Bytes{});
+  EXPECT_TRUE(is_refused(1));
 }
 
 }  // namespace

@@ -457,10 +457,10 @@ class PassthroughThreadsTest : public PassthroughTest {
 TEST_F(PassthroughThreadsTest, IsSampledByOneThreadAtATime) {
   make(budget_of(8));
   hold(Call::kUsage);
-  auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
+  auto first = std::async(std::launch::async, [&] { (void)manager_->capacity(); });
   wait_until_held();
   grow(3);
-  AsideCall<void> second([&] { (void)manager_->capacity(1_MiB, 1_MiB); });
+  AsideCall<void> second([&] { (void)manager_->capacity(); });
   EXPECT_TRUE(second.waits());
   release();
   first.get();
@@ -525,7 +525,7 @@ TEST_F(PassthroughThreadsTest, IsSampledHoweverOftenOthersAnnounceChanges) {
 TEST_F(PassthroughThreadsTest, DoesNotChangePagesWhileItIsSampled) {
   make(budget_of(8));
   hold(Call::kUsage);
-  auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(1_MiB, 1_MiB); });
+  auto asked = std::async(std::launch::async, [&] { (void)manager_->capacity(); });
   wait_until_held();
   const int created = device_->calls(Call::kCreatePages);
   AsideCall<Result<Address>> allocated(

@@ -159,7 +159,7 @@ void run_threads(const PolicyConfig& policy, std::uint64_t seed) {
   std::thread observer([&] {
     while (!done) {
       (void)manager->stats();
-      (void)manager->capacity(Bytes{1 << 20}, Bytes{1 << 20});
+      (void)manager->capacity();
       std::this_thread::yield();
     }
   });

@@ -53,7 +53,7 @@ class BadUsage(CommandCase):
             (["--wait-ms", "0"], ["--wait-ms 0", "at least 1"]),
             (["--fill", "ones"], ["--fill ones", "zero"]),
             (["--evicted", "host-mapped"], ["--evicted host-mapped", "not available in this version"]),
-            (["--report-mem", "some"], ["--report-mem some", "virtual, real"]),
+            (["--report-mem", "some"], ["--report-mem some", "auto, virtual, budget, real"]),
             (["--log", "loud"], ["--log loud", "debug"]),
             (["--log", "info:"], ["--log info:", "no file"]),
             (["--log", ":x"], ["--log :x", "no level"]),

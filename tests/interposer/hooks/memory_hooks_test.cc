@@ -1,6 +1,9 @@
 // Allocation and freeing, of managed buffers and of pass-through memory.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {
@@ -121,6 +124,78 @@ TEST_F(MemoryHooksTest, GivesPitchedMemoryTheDevicesAlignmentOfRows) {
   EXPECT_EQ(pitch, 1024U);
   EXPECT_TRUE(ContextRegistry::managed()->in_arena(address));
 }
+
+/// The totals of the device that the hooks tell: by the device's properties, and with what is free.
+struct Told {
+  std::size_t properties = 0;
+  std::size_t total = 0;
+  std::size_t free = 0;
+};
+
+class ToldMemory : public MemoryHooksTest, public ::testing::WithParamInterface<MemoryReport> {
+ protected:
+  void SetUp() override {
+    MemoryHooksTest::SetUp();
+    driver().cuDeviceTotalMem_v2 = [](std::size_t* bytes, CUdevice) {
+      std::size_t free = 0;
+      return driver().cuMemGetInfo_v2(&free, bytes);
+    };
+  }
+  void configure(Configuration& configuration) override {
+    MemoryHooksTest::configure(configuration);
+    configuration.memory_report = GetParam();
+  }
+  static Told ask() {
+    Told told;
+    EXPECT_EQ(hook::cuDeviceTotalMem_v2(&told.properties, 0), CUDA_SUCCESS);
+    EXPECT_EQ(hook::cuMemGetInfo_v2(&told.free, &told.total), CUDA_SUCCESS);
+    return told;
+  }
+  static void end_context() {
+    CUcontext context = nullptr;
+    driver().cuCtxGetCurrent(&context);
+    ContextRegistry::of_process().on_destroying(context);
+  }
+};
+
+// PyTorch multiplies the one and limits itself by the other.
+TEST_P(ToldMemory, HasOneTotalBeforeAndAfterThereIsAContext) {
+  end_context();
+  ASSERT_EQ(ContextRegistry::managed(), nullptr);
+  std::size_t before = 0;
+  ASSERT_EQ(hook::cuDeviceTotalMem_v2(&before, 0), CUDA_SUCCESS);
+  std::vector<std::size_t> free;
+  for (int i = 0; i < 3; ++i) {
+    const Told told = ask();
+    EXPECT_EQ(told.properties, before);
+    EXPECT_EQ(told.total, before);
+    EXPECT_LE(told.free, before);
+    free.push_back(told.free);
+    allocate(4 << 20);
+  }
+  ASSERT_NE(ContextRegistry::managed(), nullptr);
+  if (GetParam() == MemoryReport::kReal) return;  // what does not fit the device takes none of it
+  EXPECT_LE(free[1] + (4 << 20), free[0]);
+  EXPECT_LE(free[2] + (4 << 20), free[1]);
+}
+
+TEST_P(ToldMemory, HasTheSameTotalInAContextThatIsNotManaged) {
+  const Told managed = ask();
+  leave_managed_context(/*same_device=*/false);
+  const Told other = ask();
+  EXPECT_EQ(other.properties, managed.properties);
+  EXPECT_EQ(other.total, managed.total);
+  EXPECT_LE(other.free, other.total);
+}
+
+std::string name_of_mode(const ::testing::TestParamInfo<MemoryReport>& mode) {
+  constexpr const char* kNames[] = {"Auto", "Virtual", "Budget", "Real"};
+  return kNames[static_cast<std::size_t>(mode.param)];
+}
+INSTANTIATE_TEST_SUITE_P(InEachMode, ToldMemory,
+                         ::testing::Values(MemoryReport::kAuto, MemoryReport::kVirtual,
+                                           MemoryReport::kBudget, MemoryReport::kReal),
+                         name_of_mode);
 
 TEST_F(MemoryHooksTest, AnswersHintsForBuffersItself) {
   driver().cuMemAdvise = [](CUdeviceptr, std::size_t, CUmem_advise, CUdevice) {

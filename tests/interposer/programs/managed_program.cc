@@ -265,6 +265,38 @@ void attributes() {
               free_bytes < total ? "yes" : "no");
 }
 
+/// Limits itself as PyTorch does (set_per_process_memory_fraction): the share is made of the total
+/// among the device's properties, which it asks for first, and the limit of the other one.
+void fraction() {
+  std::size_t of_properties = 0;
+  CHECK(cuDeviceTotalMem(&of_properties, 0));
+  const double share = 25.0 * (1 << 20) / static_cast<double>(of_properties);
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  CHECK(cuMemGetInfo(&free_bytes, &total));
+  const double limit = share * static_cast<double>(total);
+  int count = 0;
+  while (count < 50 && static_cast<double>(count + 1) * kBytes <= limit) {
+    (void)allocate();
+    ++count;
+  }
+  std::printf("limited to %d buffers\n", count);
+  CHECK(cuMemGetInfo(&free_bytes, &total));
+  std::printf("totals agree %s\n", total == of_properties ? "yes" : "no");
+}
+
+/// Sizes itself as vLLM does (gpu_memory_utilization): starts where nine tenths of the total are
+/// free, and takes as much as is left of them. `library`: one that it has loaded.
+void utilization(const char* library) {
+  if (library != nullptr && ::dlopen(library, RTLD_NOW) == nullptr) std::printf("not loaded\n");
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  CHECK(cuMemGetInfo(&free_bytes, &total));
+  const auto wanted = static_cast<std::size_t>(0.9 * static_cast<double>(total));
+  std::printf("starts %s\n", free_bytes >= wanted ? "yes" : "no");
+  std::printf("plans %zu MiB\n", wanted >> 20);
+}
+
 /// The context goes and comes again, with everything in it.
 void reset(const char* kernels) {
   forward();
@@ -455,6 +487,9 @@ int main(int count, char** arguments) {
           {"hidden_pointers", without_words<hidden_pointers>},
           {"copies", without_words<copies>},
           {"attributes", without_words<attributes>},
+          {"fraction", without_words<fraction>},
+          {"utilization",
+           [](const Words& words) { utilization(words.size() > 1 ? words[1].c_str() : nullptr); }},
           {"reset", [](const Words& words) { reset(words.at(0).c_str()); }},
           {"fork", without_words<fork_child>},
           {"too_large", without_words<too_large>},
