@@ -56,6 +56,8 @@ bool names_backend(std::string_view options) {
 
 // PyTorch reads both, under its new name and its old one.
 constexpr const char* kPyTorchVariables[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+// What superpipe set the old one to, so that processes which find it set know whose choice it is.
+constexpr char kChosenVariable[] = "SUPERPIPE_PYTORCH_ALLOC_CONF";
 
 bool has_expandable(std::string_view options) {
   bool found = false;
@@ -75,6 +77,7 @@ void set_pytorch_allocator() {
     ::setenv(kPyTorchVariables[0], under_new->c_str(), /*overwrite=*/1);
   }
   ::setenv(kPyTorchVariables[1], under_old->c_str(), /*overwrite=*/1);
+  ::setenv(kChosenVariable, under_old->c_str(), /*overwrite=*/1);
 }
 
 int is_library_of_pytorch(struct dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
@@ -164,6 +167,14 @@ bool set_framework_allocators() noexcept {
     set_unless_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
   }
   return agreed;
+}
+
+// PyTorch prefers what stands under its new name.
+bool chose_pytorch_allocator() noexcept {
+  const char* const chosen = std::getenv(kChosenVariable);
+  const char* const under_old = std::getenv(kPyTorchVariables[1]);
+  return chosen != nullptr && under_old != nullptr && std::string_view(chosen) == under_old &&
+         agrees(kPyTorchVariables[0], "cudaMallocAsync");
 }
 
 bool is_vllm_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_vllm, nullptr) != 0; }

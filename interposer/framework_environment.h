@@ -29,6 +29,10 @@ std::optional<std::string> with_async_backend(std::string_view options);
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 
+/// Whether the variables have PyTorch allocate as they do because superpipe set them, in this
+/// process or in one that started it, and not because the user chose it. Not thread-safe.
+bool chose_pytorch_allocator() noexcept;
+
 /// Whether PyTorch is in this process: a library of it is loaded. Looks at the loader's list of
 /// libraries, which takes microseconds. Any thread.
 bool is_pytorch_loaded() noexcept;

@@ -40,6 +40,13 @@ void leave_child_alone() {
   ContextRegistry::of_process().abandon();
 }
 
+/// Registered by on_exit(), which alone tells the exit code. It runs behind our destructor, so what
+/// it says is the last line.
+void on_exit_with(int status, void* /*data*/) {
+  // What the process that waits for this one is told: the lowest eight bits.
+  if (::getpid() == owner) say_allocator_of_failed_program(status & 0xFF);
+}
+
 /// Runs before the program's main and before its constructors' CUDA calls; touches no driver, so a
 /// program that is not CUDA at all notices nothing.
 __attribute__((constructor)) void start() {
@@ -98,6 +105,7 @@ __attribute__((constructor)) void start() {
     set_process_configuration(std::move(read.configuration));
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
+    ::on_exit(on_exit_with, nullptr);
     hooks_disabled.store(false, std::memory_order_release);
   } catch (...) {
     // Out of memory before main: the program will notice, and runs without superpipe until then.

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -344,6 +345,40 @@ class StartTest(unittest.TestCase):
             with self.subTest(variables):
                 result = run("environment", "PYTORCH_ALLOC_CONF", **variables)
                 self.assertEqual((result.stdout, result.stderr), (variables["PYTORCH_ALLOC_CONF"] + "\n", ""))
+
+    ALLOCATOR_LINE = "superpipe: the program ended with exit code {}. PyTorch allocated with backend:cudaMallocAsync, which superpipe chose"
+
+    def pytorch(self):
+        """A library that looks like PyTorch's to the loader."""
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-pytorch-")
+        self.addCleanup(folder.cleanup)
+        return shutil.copy(BUILD / "tests" / "interposer" / "libfake_interpreter.so", Path(folder.name) / "libtorch_cpu.so")
+
+    def test_a_program_of_pytorch_that_fails_is_told_of_the_allocator_once(self):
+        library = self.pytorch()
+        for code in (1, 3):
+            result = run("end-with", str(code), library)
+            self.assertEqual(result.returncode, code)
+            self.assert_one_line(result.stderr, self.ALLOCATOR_LINE.format(code), "--allocator native")
+        # A process that a shell starts finds the variables set, by superpipe all the same.
+        result = run("-c", f"{PROBE} end-with 1 {library}; exit 0", program="/bin/sh")
+        self.assert_one_line(result.stderr, self.ALLOCATOR_LINE.format(1))
+
+    def test_others_are_told_nothing_of_the_allocator(self):
+        library = self.pytorch()
+        for what, arguments, variables in (
+                ("no error", ("0", library), {}), ("no PyTorch", ("1",), {}),
+                ("exit code 0 for who waits", ("256", library), {}),
+                ("native", ("1", library), {"SUPERPIPE_ALLOCATOR": "native"}),
+                ("off", ("1", library), {"SUPERPIPE_OFF": 1}),
+                ("the user's choice", ("1", library), {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}),
+                ("the program's choice", ("1", library, "backend:native"), {}),
+                ("no log", ("1", library), {"SUPERPIPE_LOG": "off"})):
+            with self.subTest(what):
+                self.assertEqual(run("end-with", *arguments, **variables).stderr, "")
+        result = run("-c", f"LD_PRELOAD={LIBRARY}:{library}; export LD_PRELOAD; {PROBE} environment HOME; exit 1",
+                     program="/bin/sh", LD_PRELOAD=f"{LIBRARY}:{library}")
+        self.assertEqual((result.returncode, result.stderr), (1, ""), "a program without CUDA")
 
     def test_frameworks_are_left_alone_when_native_or_off(self):
         for variables in ({"SUPERPIPE_ALLOCATOR": "native"}, {"SUPERPIPE_OFF": 1}):
