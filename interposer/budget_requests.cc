@@ -11,7 +11,7 @@ namespace {
 /// How often figures are published while pages still exceed a new limit, and for how long at most
 /// the thread sleeps otherwise. It is woken for each request.
 constexpr std::chrono::milliseconds kWatchedRest{10};
-constexpr std::chrono::milliseconds kLongestSleep{60'000};
+constexpr std::chrono::milliseconds kLongestSleep = LiveSegment::kLongestWait;
 
 }  // namespace
 

@@ -14,7 +14,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdlib>
-#include <new>
+#include <cstring>
 #include <system_error>
 #include <thread>
 #include <type_traits>
@@ -34,67 +34,54 @@ constexpr const char* kPrefix = "superpipe-";
 
 }  // namespace
 
-/// Version 2, as its owner has it (std::atomic) and as others read it (Plain). The first six fields
-/// are the same in every version, so that any version can tell whether a segment is stale. Whoever
-/// changes another field counts the version up.
-template <template <typename> class Field>
-struct LiveFields {
-  Field<std::uint64_t> magic;  ///< written last
-  Field<std::uint32_t> version;
-  Field<std::uint32_t> size;
-  Field<std::uint64_t> pid;
-  Field<std::uint64_t> start_time;     ///< in clock ticks since the machine's start
-  Field<std::uint64_t> pid_namespace;  ///< within which the id means something
+/// Version 2. The first six fields are the same in every version, so that any version can tell
+/// whether a segment is stale. A change of another field counts the version up.
+struct LiveLayout {
+  std::uint64_t magic;  ///< written last
+  std::uint32_t version;
+  std::uint32_t size;
+  std::uint64_t pid;
+  std::uint64_t start_time;     ///< in clock ticks since the machine's start
+  std::uint64_t pid_namespace;  ///< within which the id means something
 
-  Field<std::uint32_t> policy;
-  Field<std::uint32_t> refusal;
-  Field<std::uint64_t> device_total;
+  std::uint32_t policy;
+  std::uint32_t refusal;
+  std::uint64_t device_total;
 
-  Field<std::uint64_t> budget;
-  Field<std::uint64_t> limit;
-  Field<std::uint64_t> pages;
-  Field<std::uint64_t> live;
+  std::uint64_t budget;
+  std::uint64_t limit;
+  std::uint64_t pages;
+  std::uint64_t live;
 
   /// A request. Who asks for a budget holds the file's lock, and before all else writes this and
   /// counts `budget_asked` up. Who asks for anything adds one to `asked`, and waits on `answered`;
   /// the process waits on `asked`.
-  Field<std::uint64_t> requested_budget;
-  Field<std::uint32_t> budget_asked;
-  Field<std::uint32_t> budget_answered;  ///< the last `budget_asked` that is settled
-  Field<std::uint32_t> answer;           ///< to that
-  Field<std::uint32_t> asked;            ///< a futex
-  Field<std::uint32_t> answered;         ///< a futex: the last `asked` that is settled
+  std::uint64_t requested_budget;
+  std::uint32_t budget_asked;
+  std::uint32_t budget_answered;  ///< the last `budget_asked` that is settled
+  std::uint32_t answer;           ///< to that
+  std::uint32_t asked;            ///< a futex
+  std::uint32_t answered;         ///< a futex: the last `asked` that is settled
 
-  Field<std::uint32_t> figures_version;  ///< odd while the figures are being written
-  Field<std::uint64_t> taken_ns;
-  Field<std::uint64_t> context, passthrough, pinned_host, host_limit;
-  Field<std::uint64_t> launches, passes, h2d, d2h, demand_fetches, prefetches, clean_evictions,
+  std::uint32_t figures_version;  ///< odd while the figures are being written
+  std::uint64_t taken_ns;
+  std::uint64_t context, passthrough, pinned_host, host_limit;
+  std::uint64_t launches, passes, h2d, d2h, demand_fetches, prefetches, clean_evictions,
       write_backs, stall_ns, budget_changes, errors;
-  Field<std::uint64_t> pass_ns, pass_stall_ns, bound_ns, link_bytes_per_second, pass_bytes;
-  Field<std::uint32_t> layers, k, k_prime;
-  Field<std::uint8_t> layer_percent[kShownLayers];
+  std::uint64_t pass_ns, pass_stall_ns, bound_ns, link_bytes_per_second, pass_bytes;
+  std::uint32_t layers, k, k_prime;
+  std::uint8_t layer_percent[kShownLayers];
 };
-
-struct LiveLayout : LiveFields<std::atomic> {};
 
 namespace {
 
-template <typename T>
-using Plain = T;
-
-/// A copy of a segment, of whatever bytes stand there.
-using LiveImage = LiveFields<Plain>;
-
-static_assert(std::is_standard_layout_v<LiveLayout> && std::is_trivially_copyable_v<LiveImage>);
-static_assert(sizeof(LiveLayout) == sizeof(LiveImage) && alignof(LiveLayout) == alignof(LiveImage));
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-static_assert(offsetof(LiveImage, version) == 8 && offsetof(LiveImage, pid) == 16 &&
-              offsetof(LiveImage, pid_namespace) == 32 && offsetof(LiveImage, policy) == 40);
-static_assert(offsetof(LiveImage, live) == 80 && offsetof(LiveImage, requested_budget) == 88 &&
-              offsetof(LiveImage, asked) == 108 && offsetof(LiveImage, taken_ns) == 120 &&
-              offsetof(LiveImage, layer_percent) == 300);
-static_assert(sizeof(LiveImage) <= kSize, "what is left of the page is for figures to come");
+static_assert(std::is_standard_layout_v<LiveLayout> && std::is_trivially_copyable_v<LiveLayout>);
+static_assert(offsetof(LiveLayout, version) == 8 && offsetof(LiveLayout, pid) == 16 &&
+              offsetof(LiveLayout, pid_namespace) == 32 && offsetof(LiveLayout, policy) == 40);
+static_assert(offsetof(LiveLayout, live) == 80 && offsetof(LiveLayout, requested_budget) == 88 &&
+              offsetof(LiveLayout, asked) == 108 && offsetof(LiveLayout, taken_ns) == 120 &&
+              offsetof(LiveLayout, layer_percent) == 300);
+static_assert(sizeof(LiveLayout) <= kSize, "what is left of the page is for figures to come");
 
 /// Applies `move` to each figure, as it stands in `fields` and in `figures`.
 template <typename Fields, typename Figures, typename Move>
@@ -140,7 +127,7 @@ T number_of(T number) {
 
 /// Whether a process can have such figures. The limit of one that moves nothing is the largest
 /// number that there is, and so may be that of host memory.
-bool are_possible(const LiveImage& image) {
+bool are_possible(const LiveLayout& image) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 56;
   for (const std::uint64_t bytes :
        {image.device_total, image.budget, image.pages, image.live, image.context, image.passthrough,
@@ -151,14 +138,14 @@ bool are_possible(const LiveImage& image) {
 }
 
 /// Whether a process can be described like that.
-bool is_possible_description(const LiveImage& image) {
+bool is_possible_description(const LiveLayout& image) {
   return image.policy <= static_cast<std::uint32_t>(PolicyKind::kAuto) &&
          image.refusal <= static_cast<std::uint32_t>(BudgetAnswer::kEnded) && are_possible(image);
 }
 
 /// What stands in the file behind `descriptor` now; nullopt if it is too short.
-std::optional<LiveImage> image_of(int descriptor) {
-  LiveImage image;
+std::optional<LiveLayout> image_of(int descriptor) {
+  LiveLayout image;
   const ssize_t read = ::pread(descriptor, &image, sizeof image, 0);
   if (read != static_cast<ssize_t>(sizeof image)) return std::nullopt;
   return image;
@@ -168,28 +155,31 @@ std::optional<LiveImage> image_of(int descriptor) {
 std::uint32_t figures_version_of(int descriptor) {
   std::uint32_t version = 0;
   const ssize_t read =
-      ::pread(descriptor, &version, sizeof version, offsetof(LiveImage, figures_version));
+      ::pread(descriptor, &version, sizeof version, offsetof(LiveLayout, figures_version));
   return read == static_cast<ssize_t>(sizeof version) ? version : 1;
 }
 
-// Sleeps while `word` is `seen`, across processes. May return early.
-void wait_on(std::atomic<std::uint32_t>& word, std::uint32_t seen,
-             std::chrono::milliseconds limit) noexcept {
+// Sleeps while `word` is `seen`, across processes. May return early. @return whether it can be
+// waited on: not if its page is gone.
+bool wait_on(std::uint32_t* word, std::uint32_t seen, std::chrono::milliseconds limit) noexcept {
   const std::timespec time{limit.count() / 1000, (limit.count() % 1000) * 1'000'000};
-  (void)syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &time,
-                nullptr, 0);
+  return syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, nullptr, 0) == 0 || errno == EAGAIN ||
+         errno == EINTR || errno == ETIMEDOUT;
 }
 
-void wake_all(std::atomic<std::uint32_t>& word) noexcept {
-  (void)syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr,
-                nullptr, 0);
+void wake_all(std::uint32_t* word) noexcept {
+  (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// The same word for the kernel.
+std::uint32_t* word_of(std::atomic<std::uint32_t>& number) noexcept {
+  return reinterpret_cast<std::uint32_t*>(&number);
 }
 
 // Adds one to `word` and wakes all who wait on it. The kernel does both, so that a word whose page
 // is gone is an error and not a signal. @return whether it could.
-bool count_up_and_wake(std::atomic<std::uint32_t>& word) noexcept {
-  auto* const address = reinterpret_cast<std::uint32_t*>(&word);
-  return syscall(SYS_futex, address, FUTEX_WAKE_OP, INT_MAX, nullptr, address,
+bool count_up_and_wake(std::uint32_t* word) noexcept {
+  return syscall(SYS_futex, word, FUTEX_WAKE_OP, INT_MAX, nullptr, word,
                  FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0)) >= 0;
 }
 
@@ -235,9 +225,30 @@ std::variant<LiveMapping, LiveProblem> open_segment(const std::string& path, uid
   return std::move(*mapping);
 }
 
+// Writes `size` bytes at `offset` of the file behind `descriptor`. @return 0, or why it cannot.
+int write_live_bytes(int descriptor, const void* bytes, std::size_t size,
+                     std::size_t offset) noexcept {
+  const int too_large = problem_with_file_size(Bytes{kSize});
+  if (too_large != 0) return too_large;
+  ssize_t written = 0;
+  do written = ::pwrite(descriptor, bytes, size, static_cast<off_t>(offset));
+  while (written < 0 && errno == EINTR);
+  if (written < 0) return errno;
+  return written == static_cast<ssize_t>(size) ? 0 : ENOSPC;
+}
+
+// Writes the whole page, the magic number last. @return 0, or why it cannot.
+int write_live_page(int descriptor, const LiveLayout& layout) noexcept {
+  std::array<unsigned char, kSize> page{};
+  std::memcpy(page.data(), &layout, sizeof layout);
+  std::memset(page.data(), 0, sizeof layout.magic);
+  const int error = write_live_bytes(descriptor, page.data(), page.size(), 0);
+  return error != 0 ? error : write_live_bytes(descriptor, &layout.magic, sizeof layout.magic, 0);
+}
+
 // Whether the process that made the segment of `pid` is gone. What another namespace's processes
 // made is none of ours to judge.
-bool is_stale(const LiveImage& image, int pid) {
+bool is_stale(const LiveLayout& image, int pid) {
   const bool is_segment = image.magic == kMagic;
   if (is_segment && image.pid_namespace != own_pid_namespace()) return false;
   const auto start = start_time_of(pid);
@@ -245,7 +256,7 @@ bool is_stale(const LiveImage& image, int pid) {
 }
 
 // What keeps a segment of this user's living process from being looked at; nullopt: nothing.
-std::optional<LiveProblem> problem_in(const LiveImage& image, int pid) {
+std::optional<LiveProblem> problem_in(const LiveLayout& image, int pid) {
   if (image.magic == 0) return LiveProblem::kNotManaged;  // it is being made
   if (image.magic != kMagic) return LiveProblem::kDamaged;
   if (image.pid_namespace != own_pid_namespace()) return LiveProblem::kOtherNamespace;
@@ -305,15 +316,76 @@ std::string live_segment_path(uid_t user, int pid, const std::string& folder) {
 LiveMapping::~LiveMapping() {
   if (layout_ == nullptr) return;
   ::munmap(layout_, kSize);
-  if (descriptor_ >= 0) ::close(descriptor_);
+  close_descriptor();
 }
 
 LiveMapping::LiveMapping(LiveMapping&& other) noexcept
     : layout_(std::exchange(other.layout_, nullptr)),
       descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-LiveSegment::LiveSegment(LiveMapping mapping, std::string path)
-    : mapping_(std::move(mapping)), path_(std::move(path)), owner_(::getpid()) {}
+void LiveMapping::close_descriptor() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+/// The open file of this process's segment, with its page as it should be.
+class LiveSegment::Visit {
+ public:
+  explicit Visit(const LiveSegment& segment) noexcept
+      : descriptor_(::open(segment.path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    struct stat status {};
+    const bool is_ours = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0 &&
+                         status.st_dev == segment.device_ && status.st_ino == segment.file_;
+    const bool is_usable = is_ours && (has_page_of(*segment.own_, status) ||
+                                       write_live_page(descriptor_, *segment.own_) == 0);
+    if (!is_usable) close();
+  }
+  ~Visit() { close(); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  /// Whether what follows can work.
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+
+  /// @return what stands at `offset`; nullopt: the file cannot be read, or is too short.
+  template <typename T>
+  [[nodiscard]] std::optional<T> read(std::size_t offset) const noexcept {
+    T value{};
+    const ssize_t size = ::pread(descriptor_, &value, sizeof value, static_cast<off_t>(offset));
+    return size == static_cast<ssize_t>(sizeof value) ? std::optional(value) : std::nullopt;
+  }
+  /// Writes that part of `layout`. What cannot be written is missed by readers until the next time.
+  void write(const LiveLayout& layout, std::size_t offset, std::size_t size) const noexcept {
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&layout) + offset;
+    if (is_open()) (void)write_live_bytes(descriptor_, bytes, size, offset);
+  }
+
+ private:
+  // What never changes tells whether another program has written over the page or cut it short.
+  [[nodiscard]] bool has_page_of(const LiveLayout& own, const struct stat& status) const noexcept {
+    constexpr std::size_t kSame = offsetof(LiveLayout, budget);
+    const auto found = read<std::array<unsigned char, kSame>>(0);
+    return found && status.st_size >= static_cast<off_t>(kSize) &&
+           std::memcmp(found->data(), &own, kSame) == 0;
+  }
+  void close() noexcept {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  }
+
+  int descriptor_;
+};
+
+LiveSegment::LiveSegment(LiveMapping mapping, std::string path, std::unique_ptr<LiveLayout> own)
+    : mapping_(std::move(mapping)),
+      path_(std::move(path)),
+      owner_(::getpid()),
+      own_(std::move(own)) {
+  struct stat status {};
+  if (::fstat(mapping_.descriptor(), &status) == 0) {
+    device_ = status.st_dev;
+    file_ = status.st_ino;
+  }
+  mapping_.close_descriptor();
+}
 
 std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& description,
                                                  std::string& problem, const std::string& folder) {
@@ -335,12 +407,23 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
     problem = problem_at(path, errno);
     return nullptr;
   }
-  // Where the file system is full, a process that touches a page without room gets SIGBUS.
+  // So that a file system that is full is an error now, and not with each write later on.
   int error = problem_with_file_size(Bytes{kSize});
   if (error == 0) {
     do error = ::posix_fallocate(descriptor, 0, kSize);
     while (error == EINTR);
   }
+  auto own = std::make_unique<LiveLayout>();
+  own->magic = kMagic;
+  own->version = kVersion;
+  own->size = kSize;
+  own->pid = static_cast<std::uint64_t>(pid);
+  own->start_time = *start;
+  own->pid_namespace = own_pid_namespace();
+  own->policy = static_cast<std::uint32_t>(description.policy);
+  own->refusal = static_cast<std::uint32_t>(description.refusal);
+  own->device_total = description.device_total.count();
+  if (error == 0) error = write_live_page(descriptor, *own);
   auto mapping = error == 0 ? map_file(descriptor) : std::nullopt;
   if (!mapping) {
     problem = problem_at(path, error != 0 ? error : errno);
@@ -348,17 +431,7 @@ std::unique_ptr<LiveSegment> LiveSegment::create(const LiveDescription& descript
     ::unlink(path.c_str());
     return nullptr;
   }
-  auto* const layout = new (mapping->operator->()) LiveLayout{};
-  layout->version = kVersion;
-  layout->size = kSize;
-  layout->pid = static_cast<std::uint64_t>(pid);
-  layout->start_time = *start;
-  layout->pid_namespace = own_pid_namespace();
-  layout->policy = static_cast<std::uint32_t>(description.policy);
-  layout->refusal = static_cast<std::uint32_t>(description.refusal);
-  layout->device_total = description.device_total.count();
-  layout->magic.store(kMagic, std::memory_order_release);
-  return std::unique_ptr<LiveSegment>(new LiveSegment(std::move(*mapping), path));
+  return std::unique_ptr<LiveSegment>(new LiveSegment(std::move(*mapping), path, std::move(own)));
 }
 
 void LiveSegment::remove_former(const std::string& folder) {
@@ -369,53 +442,73 @@ LiveSegment::~LiveSegment() { remove(); }
 
 void LiveSegment::remove() noexcept {
   if (::getpid() != owner_) return;
-  struct stat ours {};
   struct stat named {};
-  const bool is_ours = ::fstat(mapping_.descriptor(), &ours) == 0 &&
-                       ::stat(path_.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
-                       ours.st_dev == named.st_dev;
+  const bool is_ours =
+      ::lstat(path_.c_str(), &named) == 0 && named.st_dev == device_ && named.st_ino == file_;
   if (is_ours) ::unlink(path_.c_str());
 }
 
 void LiveSegment::publish(const LiveFigures& figures) noexcept {
-  // Even again at the end, whatever somebody may have written there.
-  const std::uint32_t version = mapping_->figures_version.load(std::memory_order_relaxed) | 1U;
-  mapping_->figures_version.store(version, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  for_each_figure(*mapping_, figures, [](auto& field, const auto& figure) {
-    field.store(number_of(figure), std::memory_order_relaxed);
-  });
-  mapping_->figures_version.store(version + 1, std::memory_order_release);
+  const Visit visit(*this);
+  own_->figures_version |= 1U;
+  constexpr std::size_t kVersionAt = offsetof(LiveLayout, figures_version);
+  visit.write(*own_, kVersionAt, sizeof own_->figures_version);
+  for_each_figure(*own_, figures,
+                  [](auto& field, const auto& figure) { field = number_of(figure); });
+  constexpr std::size_t kFirst = offsetof(LiveLayout, budget);
+  constexpr std::size_t kSecond = offsetof(LiveLayout, taken_ns);
+  visit.write(*own_, kFirst, offsetof(LiveLayout, requested_budget) - kFirst);
+  visit.write(*own_, kSecond, sizeof *own_ - kSecond);
+  ++own_->figures_version;
+  visit.write(*own_, kVersionAt, sizeof own_->figures_version);
 }
 
-std::optional<LiveSegment::Request> LiveSegment::next_request() const noexcept {
-  const std::uint32_t asked = mapping_->asked.load(std::memory_order_acquire);
-  if (asked == mapping_->answered.load(std::memory_order_relaxed)) return std::nullopt;
-  Request request{asked, mapping_->budget_asked.load(std::memory_order_acquire), std::nullopt};
-  const Bytes budget{mapping_->requested_budget.load(std::memory_order_relaxed)};
-  if (request.budget_sequence != mapping_->budget_answered.load(std::memory_order_relaxed)) {
-    request.budget = budget;
-  }
+std::optional<LiveSegment::Request> LiveSegment::next_request() noexcept {
+  const Visit visit(*this);
+  if (!visit.is_open()) return std::nullopt;
+  // One by one, in the opposite order of those who ask.
+  const auto asked = visit.read<std::uint32_t>(offsetof(LiveLayout, asked));
+  if (!asked || *asked == own_->answered) return std::nullopt;
+  const auto budget_asked = visit.read<std::uint32_t>(offsetof(LiveLayout, budget_asked));
+  const auto budget = visit.read<std::uint64_t>(offsetof(LiveLayout, requested_budget));
+  if (!budget_asked || !budget) return std::nullopt;
+  Request request{*asked, *budget_asked, std::nullopt};
+  if (*budget_asked != own_->budget_answered) request.budget = Bytes{*budget};
   return request;
 }
 
 void LiveSegment::wait_for_request(std::chrono::milliseconds limit) noexcept {
-  const std::uint32_t answered = mapping_->answered.load(std::memory_order_relaxed);
-  wait_on(mapping_->asked, answered, limit);
+  const std::chrono::milliseconds longest = std::min(limit, kLongestWait);
+  const std::uint32_t interrupts = interrupts_.load(std::memory_order_acquire);
+  if (interrupts == interrupts_seen_) {
+    const bool can_be_asked = Visit(*this).is_open();
+    if (!can_be_asked || !wait_on(&mapping_->asked, own_->answered, longest)) {
+      (void)wait_on(word_of(interrupts_), interrupts, longest);
+    }
+  }
+  interrupts_seen_ = interrupts_.load(std::memory_order_acquire);
 }
 
 void LiveSegment::answer(const Request& request, BudgetAnswer answer) noexcept {
   if (request.budget) {
-    mapping_->answer.store(static_cast<std::uint32_t>(answer), std::memory_order_relaxed);
-    mapping_->budget_answered.store(request.budget_sequence, std::memory_order_release);
+    own_->answer = static_cast<std::uint32_t>(answer);
+    own_->budget_asked = own_->budget_answered = request.budget_sequence;
   }
-  mapping_->answered.store(request.sequence, std::memory_order_release);
-  wake_all(mapping_->answered);
+  own_->asked = own_->answered = request.sequence;
+  const Visit visit(*this);
+  const auto write = [&](std::size_t offset) { visit.write(*own_, offset, sizeof own_->answered); };
+  if (request.budget) {
+    write(offsetof(LiveLayout, answer));
+    write(offsetof(LiveLayout, budget_answered));
+  }
+  write(offsetof(LiveLayout, answered));
+  wake_all(&mapping_->answered);
 }
 
 void LiveSegment::interrupt() noexcept {
-  mapping_->asked.fetch_add(1, std::memory_order_acq_rel);
-  wake_all(mapping_->asked);
+  interrupts_.fetch_add(1, std::memory_order_acq_rel);
+  wake_all(word_of(interrupts_));
+  (void)count_up_and_wake(&mapping_->asked);
 }
 
 std::variant<LiveProcess, LiveProblem> LiveProcess::open(int pid, const std::string& folder) {
@@ -446,7 +539,7 @@ std::optional<LiveFigures> LiveProcess::figures() const {
   // did, or lies, leaves them odd for ever: after 10 ms they are taken as they stand.
   constexpr int kQuickAttempts = 100;
   constexpr int kMostAttempts = 200;
-  std::optional<LiveImage> image;
+  std::optional<LiveLayout> image;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     if (attempt >= kQuickAttempts) std::this_thread::sleep_for(std::chrono::microseconds{100});
     const auto before = figures_version_of(mapping_.descriptor());
@@ -464,7 +557,7 @@ std::optional<LiveFigures> LiveProcess::figures() const {
 bool LiveProcess::is_running() const { return start_time_of(pid_) == std::optional(start_time_); }
 
 std::optional<std::uint32_t> LiveProcess::ask() {
-  if (!image_of(mapping_.descriptor()) || !count_up_and_wake(mapping_->asked)) return std::nullopt;
+  if (!image_of(mapping_.descriptor()) || !count_up_and_wake(&mapping_->asked)) return std::nullopt;
   // Somebody may have asked at the same moment: whoever answers them has seen this, too.
   const auto image = image_of(mapping_.descriptor());
   return image ? std::optional(image->asked) : std::nullopt;
@@ -478,7 +571,7 @@ bool LiveProcess::has_answered(std::uint32_t asked) const {
 void LiveProcess::wait_for_answer(std::uint32_t asked, std::chrono::milliseconds limit) const {
   const auto image = image_of(mapping_.descriptor());
   if (image && !is_settled(image->answered, asked)) {
-    wait_on(mapping_->answered, image->answered, limit);
+    wait_on(&mapping_->answered, image->answered, limit);
   }
 }
 
@@ -489,9 +582,9 @@ LiveProcess::Outcome LiveProcess::ask_budget(Bytes budget) {
   const std::uint64_t bytes = budget.count();
   const std::uint32_t sequence = image ? image->budget_asked + 1 : 0;
   const bool is_written =
-      image && ::pwrite(file, &bytes, sizeof bytes, offsetof(LiveImage, requested_budget)) > 0 &&
-      ::pwrite(file, &sequence, sizeof sequence, offsetof(LiveImage, budget_asked)) > 0;
-  if (!is_written || !count_up_and_wake(mapping_->asked)) {
+      image && ::pwrite(file, &bytes, sizeof bytes, offsetof(LiveLayout, requested_budget)) > 0 &&
+      ::pwrite(file, &sequence, sizeof sequence, offsetof(LiveLayout, budget_asked)) > 0;
+  if (!is_written || !count_up_and_wake(&mapping_->asked)) {
     (void)::flock(file, LOCK_UN);
     return Outcome::kEnded;
   }
@@ -537,7 +630,7 @@ LiveProcess::Outcome LiveProcess::request(std::optional<Bytes> budget,
       return Outcome::kAnswered;
     }
     if (Clock::now() >= deadline || !is_running()) break;
-    wait_on(mapping_->answered, image->answered, kSlice);
+    wait_on(&mapping_->answered, image->answered, kSlice);
   }
   forget_budget();
   return is_running() ? Outcome::kTimedOut : Outcome::kEnded;

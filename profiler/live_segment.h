@@ -88,7 +88,8 @@ struct LiveFigures {
 /// The layout in shared memory: live_segment.cc.
 struct LiveLayout;
 
-/// A mapping of a segment.
+/// A mapping of a segment, by which its futexes are named. Only the kernel touches its bytes: where
+/// the file has been cut short, that is an error of a system call, and an access would be a signal.
 class LiveMapping {
  public:
   /// Takes `layout` over. `descriptor`: the open file, also taken over; -1: none.
@@ -98,8 +99,9 @@ class LiveMapping {
   LiveMapping& operator=(LiveMapping&&) = delete;
 
   LiveLayout* operator->() const { return layout_; }
-  LiveLayout& operator*() const { return *layout_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  /// Closes the open file; the mapping stays.
+  void close_descriptor() noexcept;
 
  private:
   LiveLayout* layout_;
@@ -108,9 +110,15 @@ class LiveMapping {
 
 /// The segment of this process: only its owner's user can read or write it.
 ///
-/// publish(), next_request() and answer() are for one thread at a time; interrupt() for any. A
-/// forked child inherits the mapping and may only destroy it, which leaves the parent's segment as
-/// it is.
+/// Its bytes are read and written by system calls alone, which fail where another program has cut
+/// the file short. Each call opens the file for itself, since a program that closes all its
+/// descriptors would have ours name a file of its own. A file that was cut short, or that is no
+/// segment of this process any more, is written anew. One that is gone, or that another file has
+/// replaced, is left alone: the segment cannot be found then.
+///
+/// publish(), next_request(), wait_for_request() and answer() are for one thread at a time;
+/// interrupt() for any. Each takes some microseconds. A forked child inherits the mapping and may
+/// only destroy it, which leaves the parent's segment as it is.
 class LiveSegment {
  public:
   /// Creates it, in place of one that this process or a dead one of the same id left behind, and
@@ -139,10 +147,13 @@ class LiveSegment {
   };
   /// What has not been answered: of several budgets the newest. Those before it need no answer of
   /// their own.
-  [[nodiscard]] std::optional<Request> next_request() const noexcept;
-  /// Waits until there is a request, interrupt() is called, or `limit` has passed; may return
-  /// early. Sleeps in the kernel.
+  [[nodiscard]] std::optional<Request> next_request() noexcept;
+  /// Waits until there is a request, interrupt() is called, or `limit` has passed. Returns after
+  /// kLongestWait at the latest, and may return earlier. Sleeps in the kernel.
   void wait_for_request(std::chrono::milliseconds limit) noexcept;
+  /// After so long a waiter looks at the file again. A file that is cut short during a wait hides
+  /// requests and interrupts for no longer.
+  static constexpr std::chrono::milliseconds kLongestWait{1000};
   /// Everything that was asked up to `request` is settled; `answer`: to its budget, if it has one.
   /// Publish the figures before.
   void answer(const Request& request, BudgetAnswer answer) noexcept;
@@ -150,11 +161,19 @@ class LiveSegment {
   void interrupt() noexcept;
 
  private:
-  LiveSegment(LiveMapping mapping, std::string path);
+  class Visit;
+
+  LiveSegment(LiveMapping mapping, std::string path, std::unique_ptr<LiveLayout> own);
 
   LiveMapping mapping_;
   const std::string path_;
   const int owner_;  // the process that created it
+  dev_t device_ = 0;
+  ino_t file_ = 0;  // with device_, which file was created at path_
+  // What this process has written, to write it anew. Of that thread which publishes.
+  const std::unique_ptr<LiveLayout> own_;
+  std::atomic<std::uint32_t> interrupts_{0};
+  std::uint32_t interrupts_seen_ = 0;  // of the thread that waits
 };
 
 /// Why a process cannot be looked at.
@@ -171,8 +190,7 @@ enum class LiveProblem {
 /// Another process's segment.
 ///
 /// Not thread-safe. Believes nothing of what it reads further than to show it: any bytes may stand
-/// there, and change or go at any moment. It touches the shared memory through system calls alone,
-/// which fail where a file has been cut short and an access would be a signal.
+/// there, and change or go at any moment. It touches the shared memory through system calls alone.
 class LiveProcess {
  public:
   /// @return the process's segment, or why it cannot be had.

@@ -93,6 +93,30 @@ TEST_F(BudgetRequestsTest, StopsAtOnceAndIsNotFoundAnyMore) {
   EXPECT_FALSE(is_shown());
 }
 
+// An access to a page beyond the end of a file would be a signal that ends the program.
+TEST_F(BudgetRequestsTest, AnswersAgainAfterItsSegmentWasCutShort) {
+  const std::string path = live_segment_path(::geteuid(), ::getpid(), folder_);
+  std::filesystem::resize_file(path, 0);
+  const testing::HangGuard guard;
+  while (!is_shown()) {
+    ASSERT_FALSE(guard.is_over());
+    std::this_thread::sleep_for(milliseconds{1});
+  }
+  BudgetAnswer answer{};
+  LiveProcess process = open();
+  ASSERT_EQ(process.request(5_GiB, kLong, answer), LiveProcess::Outcome::kAnswered);
+  EXPECT_EQ(answer, BudgetAnswer::kChanged);
+  std::filesystem::resize_file(path, 0);
+  requests_->stop();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(BudgetRequestsTest, StopsThoughItsSegmentIsGone) {
+  std::filesystem::resize_file(live_segment_path(::geteuid(), ::getpid(), folder_), 0);
+  std::filesystem::remove(live_segment_path(::geteuid(), ::getpid(), folder_));
+  requests_->stop();
+}
+
 TEST_F(BudgetRequestsTest, IsGivenUpAtExitWhenItsThreadHasEnded) {
   EXPECT_TRUE(requests_->abandon(kLong));
   EXPECT_FALSE(is_shown());

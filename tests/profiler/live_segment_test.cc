@@ -395,7 +395,100 @@ TEST_F(LiveSegmentTest, ASegmentThatIsCutShortUnderAViewerEndsNobody) {
   EXPECT_EQ(process.request(std::nullopt, kLong, answer), LiveProcess::Outcome::kEnded);
   EXPECT_FALSE(process.has_answered(0));
   process.wait_for_answer(0, kLong);
-  std::filesystem::resize_file(path(), 4096);  // so that its owner can go
+}
+
+// An access to a page beyond the end of a file would be a signal that ends the program.
+TEST_F(LiveSegmentTest, ASegmentThatIsCutShortIsWrittenAnew) {
+  LiveFigures figures{Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}};
+  figures.launches = 5;
+  const auto segment = create(BudgetAnswer::kCountsLayers);
+  segment->publish(figures);
+  const std::function<void()> calls[] = {
+      [&] { segment->publish(figures); },
+      [&] { EXPECT_FALSE(segment->next_request().has_value()); },
+      [&] { segment->wait_for_request(milliseconds{1}); },
+  };
+  for (const std::uintmax_t size : {0, 100, 4095}) {
+    for (const auto& call : calls) {
+      std::filesystem::resize_file(path(), size);
+      EXPECT_EQ(problem_of(), size == 0 ? LiveProblem::kNotManaged : LiveProblem::kDamaged);
+      call();
+      auto opened = open();
+      ASSERT_TRUE(std::holds_alternative<LiveProcess>(opened)) << size;
+      auto& process = std::get<LiveProcess>(opened);
+      EXPECT_EQ(process.description().refusal, BudgetAnswer::kCountsLayers);
+      EXPECT_EQ(process.figures(), figures);
+      // It can be asked again.
+      EXPECT_EQ(process.ask_budget(2_GiB), LiveProcess::Outcome::kAnswered);
+      const auto request = segment->next_request();
+      ASSERT_TRUE(request.has_value());
+      EXPECT_EQ(request->budget, 2_GiB);
+      segment->answer(*request, BudgetAnswer::kTooSmall);
+      EXPECT_EQ(process.budget_answer(), BudgetAnswer::kTooSmall);
+      EXPECT_FALSE(segment->next_request().has_value());
+    }
+  }
+}
+
+TEST_F(LiveSegmentTest, AnAnswerIsReadInASegmentThatWasCutShortMeanwhile) {
+  const auto segment = create();
+  auto opened = open();
+  auto& process = std::get<LiveProcess>(opened);
+  ASSERT_EQ(process.ask_budget(2_GiB), LiveProcess::Outcome::kAnswered);
+  const auto request = segment->next_request();
+  ASSERT_TRUE(request.has_value());
+  std::filesystem::resize_file(path(), 0);
+  segment->answer(*request, BudgetAnswer::kTooSmall);
+  EXPECT_EQ(process.budget_answer(), BudgetAnswer::kTooSmall);
+  EXPECT_FALSE(segment->next_request().has_value());
+}
+
+TEST_F(LiveSegmentTest, ASegmentThatIsCutShortIsLeftAsQuietlyAsAnother) {
+  auto segment = create();
+  std::filesystem::resize_file(path(), 0);
+  segment->interrupt();
+  segment->remove();
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  segment.reset();
+}
+
+// A file of holes has no number by which it is known to be a segment.
+TEST_F(LiveSegmentTest, ASegmentThatIsWrittenOverIsWrittenAnew) {
+  const auto segment = create();
+  for (const char byte : {'\0', 'x'}) {
+    std::ofstream(path()) << std::string(4096, byte);
+    segment->publish({});
+    EXPECT_FALSE(segment->next_request().has_value());
+    EXPECT_TRUE(std::holds_alternative<LiveProcess>(open()));
+  }
+}
+
+TEST_F(LiveSegmentTest, AnotherFileInItsPlaceIsLeftAlone) {
+  auto segment = create();
+  std::filesystem::remove(path());
+  segment->publish({});
+  EXPECT_FALSE(segment->next_request().has_value());
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  std::ofstream(path()) << "short";
+  segment->publish({});
+  segment->answer({1, 1, 1_GiB}, BudgetAnswer::kChanged);
+  EXPECT_FALSE(segment->next_request().has_value());
+  segment->wait_for_request(milliseconds{1});
+  segment->interrupt();
+  segment->wait_for_request(kLong);  // the interrupt ends it
+  segment.reset();
+  EXPECT_EQ(std::filesystem::file_size(path()), 5);
+}
+
+// A program that closes all its descriptors opens files of its own under their numbers.
+TEST_F(LiveSegmentTest, HoldsNoDescriptorThatTheProgramCouldClose) {
+  const auto count = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = count();
+  const auto segment = create();
+  EXPECT_EQ(count(), before);
 }
 
 // Whoever writes into the segment can only be shown wrong figures, or be named.
@@ -504,6 +597,18 @@ TEST_F(LiveSegmentTest, IsNotMadeWhereTheProcessMayNotWriteSoLargeAFile) {
     EXPECT_EQ(LiveSegment::create({}, problem, folder_), nullptr);
     EXPECT_THAT(problem, StartsWith(path() + ": File too large; "));
     EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST_F(LiveSegmentTest, IsLeftAsItIsWhereTheProcessMayNoLongerWriteSoLargeAFile) {
+  const auto [child, code] = in_child([&] {
+    const auto segment = create();
+    const rlimit small{100, 100};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    segment->publish({Bytes{1}, Bytes{}, Bytes{}, Bytes{}});
+    auto opened = open();
+    EXPECT_EQ(std::get<LiveProcess>(opened).figures(), LiveFigures{});
   });
   EXPECT_EQ(code, 0);
 }
