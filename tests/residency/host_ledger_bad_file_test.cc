@@ -118,6 +118,19 @@ TEST_F(BadHostLedgerTest, AFileThatIsBrokenLaterIsDoneWithout) {
   ledger->give_back(32_MiB);
 }
 
+// An access to a page beyond the end of a file would be a signal that ends the program.
+TEST_F(BadHostLedgerTest, AFileThatIsCutShortIsWrittenAnew) {
+  const auto ledger = join(cap(16_MiB));
+  ASSERT_TRUE(ledger->take(10_MiB));
+  write_file("");
+  EXPECT_TRUE(ledger->take(6_MiB));
+  EXPECT_FALSE(ledger->take(1_MiB)) << "its entry and its cap are there again";
+  write_file("");
+  ledger->give_back(16_MiB);
+  EXPECT_TRUE(ledger->take(16_MiB));
+  EXPECT_FALSE(ledger->take(1_MiB));
+}
+
 TEST_F(BadHostLedgerTest, NoBytesCrashIt) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 300; ++i) {
