@@ -1,6 +1,7 @@
 #include "residency/host_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <new>
@@ -51,10 +52,10 @@ bool HostStore::reserve_within(Bytes size, const std::optional<Supply>& supply) 
   }
   // The ledger may read a file, for which nobody should wait who needs a slab.
   const bool is_entered = ledger_ == nullptr || ledger_->take(size, caps);
-  if (is_entered && !supply) return true;
   const std::lock_guard lock(mutex_);
   if (is_entered) {
-    limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + kRise));
+    most_reserved_ = std::max(most_reserved_, reserved_);
+    if (supply) limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + kRise));
   } else {
     reserved_ -= size;
     ledger_refused_ = true;
@@ -115,12 +116,12 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   Wholes entry;
   try {
     node.emplace_back();
-    entry.emplace(nullptr, size);
+    entry.emplace(nullptr, Whole{size});
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-  auto [found, is_grown] = take_idle_of(size, user);
-  if (!found.slab) {
+  Found taken = take_idle_of(size, user);
+  if (!taken.idle.slab) {
     std::unique_lock lock(mutex_);
     // What is pinned for another's eviction is no sooner there than another one.
     const bool was_stocking = stocking_ == size && !stocks_expected_;
@@ -128,15 +129,16 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
       returned_.wait_for(lock, wait_limit_, [&] { return stocking_ != size; });
     }
     lock.unlock();
-    if (was_stocking) found = take_idle_of(size, user).idle;
+    if (was_stocking) taken = take_idle_of(size, user);
   }
+  Idle& found = taken.idle;
   Bytes whole = size;
   if (!found.slab) {
-    const Result<Bytes> counted = make_room_for_new(size, is_grown);
+    const Result<Bytes> counted = make_room_for_new(size, taken);
     if (!counted.ok()) return counted.status();
     whole = *counted;
   }
-  note_wanted(size, found, whole > size || found.has_slack);
+  note_wanted(size, found, whole > size || found.has_slack || taken.is_lent);
   if (!found.slab || found.is_new) note_new(size, user, !found.is_expected);
   if (!found.slab) {
     const Result<Slab> pinned = pin(whole);
@@ -145,10 +147,11 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
       return pinned.status();
     }
     found.slab = *pinned;
-    if (whole > size) note_whole(*pinned, std::move(entry));
-  } else if (zeroed) {
+    if (whole > size) note_whole(*pinned, !taken.is_beyond_use, std::move(entry));
+  } else {
+    if (taken.is_lent) note_whole(found.slab, false, std::move(entry));
     // A stocked one reads as zero already, but is not told apart.
-    std::memset(found.slab.data, 0, size.count());
+    if (zeroed) std::memset(found.slab.data, 0, size.count());
   }
   found.slab.size = size;
   const std::lock_guard lock(mutex_);
@@ -185,10 +188,10 @@ void HostStore::return_slack(Bytes slack) {
 }
 
 // Allocates nothing: `entry` has one element, which becomes the slab's.
-void HostStore::note_whole(const Slab& slab, Wholes entry) noexcept {
+void HostStore::note_whole(const Slab& slab, bool has_slack, Wholes entry) noexcept {
   Wholes::node_type node = entry.extract(entry.begin());
   node.key() = slab.data;
-  node.mapped() = slab.size;
+  node.mapped() = {slab.size, has_slack};
   const std::lock_guard lock(mutex_);
   whole_.insert(std::move(node));
 }
@@ -199,12 +202,23 @@ void HostStore::forget_whole(const Slab& slab) noexcept {
   whole_.erase(slab.data);
 }
 
-// Counts a slab of `size` as pinned, with slack where sizes grow and there is room for that; makes
-// room as make_room() does, perhaps twice. @return what is to be pinned; otherwise as make_room().
-Result<Bytes> HostStore::make_room_for_new(Bytes size, bool is_grown) {
-  constexpr std::uint64_t kMemoryPage = 4096;
-  const Bytes slack{size.count() / kSlackPart / kMemoryPage * kMemoryPage};
-  if (is_grown && claim_slack(slack)) {
+// Of eight sizes from each power of two to the next, the smallest that is not below `size`.
+Bytes HostStore::common_size(Bytes size) {
+  const Bytes step{std::bit_floor(size.count()) / kSlackPart};
+  return round_up(size, std::max(step, kMemoryPage));
+}
+
+// Counts a slab of `size` as pinned, with slack if it should have some and there is room for that;
+// makes room as make_room() does, perhaps twice. @return what is to be pinned; otherwise as
+// make_room().
+Result<Bytes> HostStore::make_room_for_new(Bytes size, const Found& found) {
+  Bytes slack;
+  if (found.is_beyond_use) {
+    slack = common_size(size) - size;
+  } else if (found.is_grown) {
+    slack = Bytes{size.count() / kSlackPart / kMemoryPage.count() * kMemoryPage.count()};
+  }
+  if (slack > Bytes{} && claim_slack(slack)) {
     if (make_room(size + slack) == Status::kOk) return size + slack;
     return_slack(slack);
   }
@@ -234,8 +248,34 @@ HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
     break;
   }
   found.is_grown = outgrown >= kFewestOutgrown;
+  found.is_beyond_use = !found.idle.slab && is_beyond_use(size);
+  if (found.is_beyond_use) {
+    if (const auto lent = lent_of(*idle, size); lent != idle->end()) {
+      found.idle = {lent->slab, {}, lent->since, lent->is_new, false, lent->has_slack};
+      found.is_lent = !lent->has_slack;
+      idle->erase(lent);
+    }
+  }
   put_idle(std::move(*idle));
   return found;
+}
+
+// Whether more would be pinned with a slab of `size` than the store needs for what is reserved.
+bool HostStore::is_beyond_use(Bytes size) const {
+  const std::lock_guard lock(mutex_);
+  return pinned_ + size > kMostPinned * most_reserved_;
+}
+
+// The smallest idle slab that can be lent to `size`, its slack claimed; the end: there is none.
+HostStore::Slabs::iterator HostStore::lent_of(Slabs& idle, Bytes size) {
+  auto best = idle.end();
+  for (auto it = idle.begin(); it != idle.end(); ++it) {
+    const Bytes slab = it->slab.size;
+    if (it->is_expected || slab <= size || slab - size > Bytes{size.count() / kSlackPart}) continue;
+    if (best != idle.end() && slab >= best->slab.size) continue;
+    if (is_over(*it)) best = it;
+  }
+  return best != idle.end() && claim_slack(best->slab.size - size) ? best : idle.end();
 }
 
 void HostStore::expect(std::span<const Bytes> sizes) {
@@ -406,14 +446,16 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   note_expiry(idle_.back().since + patience_.length());
 }
 
-// Nobody uses the slab any more: its slack is as idle as the rest of it. @return whether it has
-// any.
+// Nobody uses the slab any more: its slack is as idle as the rest of it. @return whether it was
+// pinned with any.
 bool HostStore::make_whole(Slab& slab) noexcept {
   const auto known = whole_.find(slab.data);
   if (known == whole_.end()) return false;
-  slack_ -= known->second - slab.size;
-  slab.size = known->second;
-  return true;
+  slack_ -= known->second.size - slab.size;
+  slab.size = known->second.size;
+  if (known->second.has_slack) return true;
+  whole_.erase(known);
+  return false;
 }
 
 void HostStore::keep_untracked(Slab slab) noexcept {

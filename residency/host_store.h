@@ -55,6 +55,11 @@ struct HostLimit {
 /// Of sizes that grow from one use to the next, as of a cache that is copied into a longer one for
 /// each token, nobody asks for the same again. Their slabs are pinned with room for more, so that
 /// they serve several sizes; what is reserved finds its room under the cap all the same.
+///
+/// Sizes that never come again leave slabs that no size asks for, and a device that is never idle
+/// keeps them all. So once twice as much is pinned as was ever reserved, sizes need not be exact:
+/// an idle slab is lent to what is smaller by an eighth, and new ones have one of eight sizes from
+/// each power of two to the next.
 class HostStore {
  public:
   using Clock = IdlePatience::Clock;
@@ -80,7 +85,7 @@ class HostStore {
   /// For whom a slab is.
   enum class User { kEviction, kProgram };
 
-  /// A pinned slab of exactly `size` bytes within what was reserved; `zeroed`: it reads as zero.
+  /// A pinned slab of `size` bytes within what was reserved; `zeroed`: it reads as zero.
   ///
   /// Takes as long as pinning does, and waits, bounded, for a slab that is being stocked. Waits for
   /// no transfer, since that may come behind work of the program that does not end (I7).
@@ -165,8 +170,14 @@ class HostStore {
   };
 
   using Slabs = std::list<Idle>;
-  using Wholes = std::map<const std::byte*, Bytes>;
+  /// A slab in use that is larger than what was asked for.
+  struct Whole {
+    Bytes size;
+    bool has_slack = false;  ///< pinned with slack; else lent, and as large as its size before
+  };
+  using Wholes = std::map<const std::byte*, Whole>;
 
+  static constexpr Bytes kMemoryPage = 4_KiB;
   /// So many of the latest slabs tell which sizes are asked for again and again.
   static constexpr std::size_t kRemembered = 16;
   static constexpr std::size_t kMostNoted = 65'536;
@@ -179,13 +190,18 @@ class HostStore {
   static constexpr std::size_t kFewestOutgrown = 8;
   /// All slack in use takes at most one part in so many of the cap.
   static constexpr std::uint64_t kMostSlackPart = 16;
+  /// Sizes need not be exact where more than so many times as much would be pinned as was ever
+  /// reserved.
+  static constexpr std::uint64_t kMostPinned = 2;
   /// A cap rises to so much more than is needed.
   static constexpr Bytes kRise = 64_MiB;
 
   /// What is idle for somebody who asks for a size.
   struct Found {
-    Idle idle;              ///< without a slab: there is none
-    bool is_grown = false;  ///< many are just too small
+    Idle idle;                   ///< without a slab: there is none
+    bool is_lent = false;        ///< it is of a larger size
+    bool is_grown = false;       ///< many are just too small
+    bool is_beyond_use = false;  ///< there is none, and more would be pinned than is of use
   };
 
   /// What there is for host stores, now that something would be refused.
@@ -199,14 +215,17 @@ class HostStore {
   void lower_limit() noexcept;
   bool reserve_within(Bytes size, const std::optional<Supply>& supply);
   Found take_idle_of(Bytes size, User user);
+  [[nodiscard]] bool is_beyond_use(Bytes size) const;
+  Slabs::iterator lent_of(Slabs& idle, Bytes size);
   [[nodiscard]] static bool is_outgrown(Bytes slab, Bytes size);
   [[nodiscard]] static bool serves(const Idle& entry, Bytes size);
   bool claim_slack(Bytes slack);
   void return_slack(Bytes slack);
-  void note_whole(const Slab& slab, Wholes entry) noexcept;
+  void note_whole(const Slab& slab, bool has_slack, Wholes entry) noexcept;
   void forget_whole(const Slab& slab) noexcept;
   bool make_whole(Slab& slab) noexcept;
-  Result<Bytes> make_room_for_new(Bytes size, bool is_grown);
+  [[nodiscard]] static Bytes common_size(Bytes size);
+  Result<Bytes> make_room_for_new(Bytes size, const Found& found);
   void note_new(Bytes size, User user, bool counts) noexcept;
   void count_for_eviction(Bytes size) noexcept;
   Result<Slab> pin(Bytes size) noexcept;
@@ -259,8 +278,9 @@ class HostStore {
   std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
   std::vector<Bytes> noted_;
   Bytes reserved_;
+  Bytes most_reserved_;          ///< at one time
   Bytes slack_;                  ///< that slabs in use have beyond their sizes
-  Wholes whole_;                 ///< what was pinned for slabs with slack, by their memory
+  Wholes whole_;                 ///< what was pinned for slabs with slack, or lent, by their memory
   bool ledger_refused_ = false;  ///< the last reserve()
   Bytes pinned_;
   Bytes changing_;  ///< what of that is being pinned or unpinned

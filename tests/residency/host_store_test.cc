@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <initializer_list>
 #include <latch>
 #include <optional>
 #include <thread>
@@ -518,6 +520,98 @@ TEST_F(HostStoreTest, DestroysIdleSlabsOfOtherSizesBeforeItRefuses) {
   store_.trim();
   EXPECT_EQ(store_.pinned(), Bytes{});
   EXPECT_EQ(device_.pinned_ranges(), 0U);
+}
+
+/// A store with room for all, of which 72 KiB were ever reserved: twice as much may be of any size.
+class LendingStoreTest : public ::testing::Test {
+ protected:
+  LendingStoreTest() { EXPECT_TRUE(store_.reserve(72_KiB)); }
+  Slab acquire(Bytes size, bool zeroed = false) {
+    const auto slab = store_.acquire(size, zeroed);
+    EXPECT_TRUE(slab.ok());
+    return slab.ok() ? *slab : Slab{};
+  }
+  void release(std::initializer_list<Slab> slabs) {
+    for (const Slab& slab : slabs) store_.release(slab, {});
+  }
+
+  FakeDevice device_{{}};
+  EventPool events_{device_};
+  HostStore store_{device_, events_, {1_MiB}, std::chrono::milliseconds{100}};
+};
+
+TEST_F(LendingStoreTest, SizesThatNeverComeAgainShareSlabs) {
+  HostStore store{device_, events_, {1_GiB}, std::chrono::milliseconds{100}};
+  ASSERT_TRUE(store.reserve(8_MiB));
+  constexpr std::uint64_t kRounds = 200;
+  for (const std::uint64_t step : {1, 511, 37}) {  // descending, ascending, mixed
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const auto slab = store.acquire(4_MiB - 4_KiB * (round * step % 512), false);
+      const auto other = store.acquire(4_MiB, false);
+      ASSERT_TRUE(slab.ok() && other.ok());
+      store.release(*slab, {});
+      store.release(*other, {});
+    }
+  }
+  // Of each of the eight sizes from 2 to 4 MiB there is one.
+  EXPECT_LE(store.pinned(), 2 * 8_MiB + 8 * 4_MiB);
+}
+
+TEST_F(LendingStoreTest, LendsTheSmallestSlabThatServesOnceTwiceWhatWasReservedIsPinned) {
+  const Slab large = acquire(72_KiB);
+  release({large});
+  const Slab small = acquire(68_KiB);
+  EXPECT_NE(small.data, large.data) << "there was no need yet";
+  release({small});
+  const Slab lent = acquire(64_KiB);
+  EXPECT_EQ(lent.data, small.data);
+  EXPECT_EQ(lent.size, 64_KiB);
+  EXPECT_EQ(acquire(68_KiB).data, large.data);
+  EXPECT_EQ(store_.pinned(), 140_KiB);
+}
+
+TEST_F(LendingStoreTest, ALentSlabServesItsOwnSizeAgain) {
+  const Slab large = acquire(72_KiB);
+  const Slab small = acquire(68_KiB);
+  std::fill_n(small.data, small.size.count(), std::byte{9});
+  release({large, small});
+  const Slab lent = acquire(64_KiB, true);
+  EXPECT_EQ(lent.data, small.data);
+  EXPECT_TRUE(std::all_of(lent.data, lent.data + lent.size.count(),
+                          [](std::byte byte) { return byte == std::byte{}; }));
+  EXPECT_EQ(store_.reachable(), 1_MiB - 4_KiB) << "what is reserved has room beside the slack";
+  release({lent});
+  EXPECT_EQ(store_.reachable(), 1_MiB);
+  EXPECT_EQ(acquire(68_KiB).data, small.data);
+  EXPECT_EQ(acquire(72_KiB).data, large.data);
+  EXPECT_EQ(store_.pinned(), 140_KiB);
+}
+
+TEST_F(LendingStoreTest, LendsNoneThatIsMuchLargerOrInUse) {
+  const Slab large = acquire(72_KiB);
+  const Slab small = acquire(68_KiB);
+  release({large, small});
+  release({acquire(60_KiB)});
+  EXPECT_EQ(store_.pinned(), 200_KiB);
+  const StreamHandle stream = device_.program_stream();
+  device_.submit_blocking_host_function(stream);
+  const auto event = events_.record(stream, 0);
+  ASSERT_TRUE(event.ok());
+  store_.release(acquire(68_KiB), {*event});
+  EXPECT_EQ(acquire(64_KiB).data, large.data) << "a transfer of the smaller one is under way";
+  device_.release_host_functions();
+  device_.drain();
+}
+
+TEST_F(LendingStoreTest, PinsOneOfEightSizesThatServesThoseBelow) {
+  release({acquire(140_KiB)});
+  const Slab larger = acquire(116_KiB);
+  EXPECT_EQ(larger.size, 116_KiB);
+  EXPECT_EQ(store_.pinned(), 140_KiB + 120_KiB);
+  release({larger});
+  EXPECT_EQ(acquire(112_KiB + 4_KiB).data, larger.data);
+  release({larger});
+  EXPECT_EQ(acquire(120_KiB).data, larger.data);
 }
 
 TEST_F(HostStoreTest, ReportsMemoryThatCannotBePinned) {
