@@ -82,27 +82,37 @@ void PointerPins::close() noexcept {
 
 void PointerPins::watch(const void* data, std::size_t size, std::uint64_t to,
                         StreamHandle stream) noexcept {
-  const std::lock_guard lock(watched_mutex_);
-  if (watched_.add(data, size, to, stream)) {
-    has_pending_.store(true, std::memory_order_release);
-    return;
+  // Without the mutex: where the stream has no room the driver may hold this thread up.
+  const CUevent before_copy = WatchedSources::mark(stream);
+  bool is_watched = false;
+  if (before_copy != nullptr) {
+    const std::lock_guard lock(watched_mutex_);
+    is_watched = watched_.add(data, size, to, before_copy);
+    if (is_watched) has_pending_.store(true, std::memory_order_release);
   }
+  if (!is_watched) tell_unwatched();
+}
+
+void PointerPins::tell_unwatched() noexcept {
   static std::atomic<bool> has_told{false};
   if (has_told.exchange(true)) return;
   log_line(LogLevel::kWarning,
-           "too many copies are under way to watch what they will read: a pointer that the program "
-           "puts there after its call goes unseen");
+           "what a copy to the device will read cannot be watched until then: a pointer that the "
+           "program puts there after its call goes unseen");
 }
 
+// A thread that looks already looks for this one as well.
 void PointerPins::look_at_watched() noexcept {
-  const std::lock_guard lock(watched_mutex_);
-  if (watched_.empty()) return;
+  const std::unique_lock lock(watched_mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || watched_.empty()) return;
   try {
-    watched_.look_at_all([this](const void* data, std::size_t size, std::uint64_t to) {
-      WordList words;
-      collect(data, size, to, words);
-      if (!words.empty()) add_pending(words.words());
-    });
+    const bool is_complete =
+        watched_.look_at_all([this](const void* data, std::size_t size, std::uint64_t to) {
+          WordList words;
+          collect(data, size, to, words);
+          if (!words.empty()) add_pending(words.words());
+        });
+    if (!is_complete) tell_unwatched();
   } catch (...) {
     log_line(LogLevel::kError, "out of memory: a pointer in device memory may go unseen");
   }
@@ -122,14 +132,13 @@ Status PointerPins::pin_pending() noexcept {
   look_at_watched();
   std::vector<std::uint64_t> words;
   {
+    // Those that are still watched are looked at again by the next launch.
+    const std::unique_lock watched_lock(watched_mutex_, std::try_to_lock);
     const std::lock_guard lock(mutex_);
     words.swap(pending_);
-    has_pending_.store(false, std::memory_order_relaxed);
-  }
-  {
-    // Those that are still watched are looked at again by the next launch.
-    const std::lock_guard lock(watched_mutex_);
-    if (!watched_.empty()) has_pending_.store(true, std::memory_order_relaxed);
+    if (watched_lock.owns_lock()) {
+      has_pending_.store(!watched_.empty(), std::memory_order_relaxed);
+    }
   }
   if (words.empty()) return Status::kOk;
   const Status status = pin(words, kInDeviceMemory);

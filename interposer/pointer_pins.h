@@ -74,6 +74,7 @@ class PointerPins {
                WordList& words) const noexcept;
   void watch(const void* data, std::size_t size, std::uint64_t to, StreamHandle stream) noexcept;
   void look_at_watched() noexcept;
+  static void tell_unwatched() noexcept;
   void add_pending(std::span<const std::uint64_t> words) noexcept;
 
   ResidencyManager& residency_;

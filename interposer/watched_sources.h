@@ -22,37 +22,47 @@ class WatchedSources {
   /// Each is looked at so often, and for the last time when its copy may begin.
   static constexpr int kMostLooks = 1000;
   /// One look at all of them reads so many bytes, and goes on there the next time.
-  static constexpr std::size_t kBytesOfALook = 256 << 10;
+  static constexpr std::size_t kBytesOfALook = 64 << 10;
 
   WatchedSources() = default;
   WatchedSources(const WatchedSources&) = delete;
   WatchedSources& operator=(const WatchedSources&) = delete;
 
-  /// A copy of `size` bytes at `data` to `to` is about to be submitted to `stream`.
-  /// @return false: it is not watched, because there are too many, or memory or events are out.
-  bool add(const void* data, std::size_t size, std::uint64_t to, StreamHandle stream) noexcept;
+  /// An event at the present end of `stream`; null if there can be none. Any thread. The driver may
+  /// hold its thread up where the stream has no room.
+  [[nodiscard]] static CUevent mark(StreamHandle stream) noexcept;
+
+  /// A copy of `size` bytes at `data` to `to` is about to be submitted to a stream, right behind
+  /// `before_copy`, which is destroyed when it is not watched any more.
+  /// @return false: it is not watched, because there are too many, or memory is out.
+  bool add(const void* data, std::size_t size, std::uint64_t to, CUevent before_copy) noexcept;
 
   [[nodiscard]] bool empty() const { return sources_.empty(); }
 
   /// Calls `look(bytes, size, to)` with what sources hold now. Those whose copies may have begun
   /// before are watched no more, nor those that cannot be read. Throws std::bad_alloc.
+  /// @return false: one is watched no more, though its copy may not have begun.
   template <typename Look>
-  void look_at_all(const Look& look) {
+  bool look_at_all(const Look& look) {
+    bool is_complete = true;
     std::size_t looked = 0;
     for (std::size_t left = sources_.size(); left > 0 && looked < kBytesOfALook; --left) {
       if (next_ >= sources_.size()) next_ = 0;
       Source& source = sources_[next_];
       // Asked first: what the program has written before the copy could begin is there by then.
-      const bool is_last = ++source.looks >= kMostLooks || has_begun(source);
+      const bool begun = has_begun(source);
+      const bool is_last = ++source.looks >= kMostLooks || begun;
       looked += source.size;
-      const bool was_read = read(source);
-      if (was_read) look(bytes_.data(), source.size, source.to);
-      if (is_last || !was_read) {
+      const Read outcome = read(source);
+      if (outcome == Read::kAll) look(bytes_.data(), source.size, source.to);
+      if (is_last || outcome == Read::kGone) {
+        is_complete = is_complete && (begun || outcome == Read::kGone);
         remove(next_);
       } else {
         ++next_;
       }
     }
+    return is_complete;
   }
 
   /// Watches nothing from here on, and gives the events back: the context is about to go. One that
@@ -68,8 +78,10 @@ class WatchedSources {
     int looks;
   };
 
+  enum class Read { kAll, kGone, kNotNow };
+
   static bool has_begun(const Source& source) noexcept;
-  bool read(const Source& source);
+  Read read(const Source& source);
   void remove(std::size_t index) noexcept;
 
   std::vector<Source> sources_;

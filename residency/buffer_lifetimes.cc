@@ -69,11 +69,16 @@ Result<Address> BufferLifetimes::allocate_with(const HostBacking::Share& share, 
                                                std::optional<StreamHandle> stream) {
   const Bytes footprint = round_up(size, core_.granule);
   Result<BufferId> id = Status::kOutOfDeviceMemory;
-  if (const auto cached = claim_cached(footprint, stream)) {
+  auto cached = claim_cached(footprint, stream, OtherUses::kAwaited);
+  if (!cached) {
+    id = create(size, footprint);
+    // By CUDA's rules the memory is free: where there is no other, the stream waits for the rest.
+    const bool lacks_memory = !id.ok() && id.status() == Status::kOutOfDeviceMemory;
+    if (lacks_memory && stream) cached = claim_cached(footprint, stream, OtherUses::kIgnored);
+  }
+  if (cached) {
     const Status status = reuse(*cached, size, stream);
     id = status == Status::kOk ? Result<BufferId>(*cached) : Result<BufferId>(status);
-  } else {
-    id = create(size, footprint);
   }
   if (!id.ok()) return id.status();
   begin_life(*id, size, share);
@@ -81,9 +86,11 @@ Result<Address> BufferLifetimes::allocate_with(const HostBacking::Share& share, 
 }
 
 // A cached buffer of that footprint that may be reused in the order of `stream`, last freed first;
-// taken out of the cache, and beginning its life.
+// taken out of the cache, and beginning its life. `others`: whether what other streams than that of
+// the free did with it has to be over.
 std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
-                                                      std::optional<StreamHandle> stream) {
+                                                      std::optional<StreamHandle> stream,
+                                                      OtherUses others) {
   // Whenever the mutex was open, an id may have come to name another buffer, of another size, and
   // cached as well: the generation tells.
   std::vector<Candidate> candidates;
@@ -96,7 +103,8 @@ std::optional<BufferId> BufferLifetimes::claim_cached(Bytes footprint,
   std::optional<Candidate> second_best;
   for (const Candidate& candidate : candidates) {
     const Buffer& buffer = core_.buffers[candidate.id];
-    if (buffer.generation != candidate.generation || !is_over_beside(candidate)) continue;
+    if (buffer.generation != candidate.generation) continue;
+    if (others == OtherUses::kAwaited && !is_over_beside(candidate)) continue;
     bool usable =
         buffer.freed == nullptr || (slot < StreamTable::kShared && slot == buffer.freed_on);
     if (!usable) {
@@ -374,6 +382,7 @@ std::vector<EventRef> BufferLifetimes::ends_beside(BufferId id, Slot slot) noexc
 // memory is out, the program's own rules have to do.
 void BufferLifetimes::note_beside(Buffer& buffer, const std::vector<EventRef>& ends) noexcept try {
   SharedUses& marked = buffer.rare->marked;
+  if (marked.is_lost() || marked.lacks_event()) marked.clear();  // that would never be over
   std::uint64_t number = 0;
   for (const EventRef& end : ends) {
     marked.reserve();

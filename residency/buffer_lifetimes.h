@@ -49,8 +49,8 @@ class BufferLifetimes {
   std::optional<HostBacking::Share> reserve_share(Bytes size) REQUIRES(manager_lock);
   Result<Address> allocate_with(const HostBacking::Share& share, Bytes size,
                                 std::optional<StreamHandle> stream) REQUIRES(manager_lock);
-  std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream)
-      REQUIRES(manager_lock);
+  std::optional<BufferId> claim_cached(Bytes footprint, std::optional<StreamHandle> stream,
+                                       OtherUses others) REQUIRES(manager_lock);
   [[nodiscard]] bool is_over_beside(const Candidate& candidate) REQUIRES(manager_lock);
   bool claim(const Candidate& candidate, Bytes footprint) REQUIRES(manager_lock);
   Status reuse(BufferId id, Bytes size, std::optional<StreamHandle> stream) REQUIRES(manager_lock);

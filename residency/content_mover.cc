@@ -454,13 +454,15 @@ Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
       const Status status = zero({id, piece});
       if (status != Status::kOk) return status;
     }
-  } else if (buffer.freed != nullptr && stream) {
-    const EventRef freed = buffer.freed;
+  } else if (stream) {
+    std::vector<EventRef> after;
+    (void)buffer.rare->marked.covered(after);
     const Slot slot = streams_.slot_of(*stream);
     const bool same_stream = slot == buffer.freed_on && slot != StreamTable::kShared;
-    if (!same_stream) {
+    if (buffer.freed != nullptr && !same_stream) after.push_back(buffer.freed);
+    if (!after.empty()) {
       const Unlocked unlocked(core_.mutex);
-      const Status status = core_.events.stream_wait(*stream, {&freed, 1});
+      const Status status = core_.events.stream_wait(*stream, after);
       if (status != Status::kOk) return status;
     }
   }
@@ -477,6 +479,7 @@ Status ContentMover::zero(PieceId id) {
   for (const EventRef& event : {buffer.freed, piece.ready}) {
     if (event != nullptr) after.push_back(event);
   }
+  (void)buffer.rare->marked.covered(after);
   const Address window = piece.page->window;
   const Bytes extent = piece.page->extent;
   Transferred filled;

@@ -93,30 +93,47 @@ std::vector<BufferId> PageSupply::oldest_cached(bool also_lately) const {
 
 // Takes the pages from one cached buffer and forgets the buffer, one with pages of `size` if there
 // is any. Looks at the oldest of each size: if that is still in use, the younger ones are as well,
-// most likely.
+// most likely. Not so where another stream than that of the free uses it: then it counts as the
+// youngest, and the next ones are looked at, a few at a time.
 bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
+  std::size_t passed = 0;
+  constexpr std::size_t kMostPassed = 4;
   std::vector<BufferId> oldest = oldest_cached(also_lately);
   std::stable_partition(oldest.begin(), oldest.end(), [&](BufferId id) REQUIRES(manager_lock) {
     return core_.buffers[id].bytes_of(0) == size;
   });
-  for (const BufferId id : oldest) {
+  for (std::size_t i = 0; i < oldest.size(); ++i) {
+    const BufferId id = oldest[i];
     Buffer& buffer = core_.buffers[id];
     const Bytes bytes = buffer.bytes_in_place();
     std::vector<EventRef> events{buffer.freed};
     for (const Piece& piece : buffer.pieces) events.push_back(piece.ready);
-    const bool is_marked = buffer.rare->marked.covered(events);
+    std::vector<EventRef> beside;
+    const bool is_marked = buffer.rare->marked.covered(beside);
+    oldest.reserve(oldest.size() + 1);
     if (!core_.cache.erase(id, buffer.footprint, bytes)) continue;  // reused or reclaimed meanwhile
     core_.forget_freed(buffer);
     core_.ledger.begin_vacating(bytes);
     Result<bool> complete = false;
+    Result<bool> complete_beside = false;
     {
       const Unlocked unlocked(core_.mutex);
+      complete_beside = core_.events.all_complete(beside);
       complete = core_.events.all_complete(events);
     }
     core_.ledger.end_vacating(bytes);
-    const bool is_over = is_marked && complete.ok() && *complete;
+    const bool is_over_beside = is_marked && complete_beside.ok() && *complete_beside;
+    const bool is_over = is_over_beside && complete.ok() && *complete;
     const bool stripped = is_over && strip(buffer);
-    if (!complete.ok() || (is_over && !stripped)) ++core_.counters.errors;
+    if (!complete.ok() || !complete_beside.ok() || (is_over && !stripped)) ++core_.counters.errors;
+    if (!stripped && !is_over_beside) {
+      core_.note_freed(buffer);
+      core_.cache.insert(id, buffer.footprint, buffer.bytes_in_place());
+      const BufferId next = core_.cache.of(buffer.footprint).front();
+      const bool is_spared = !also_lately && core_.is_freed_lately(core_.buffers[next]);
+      if (next != id && !is_spared && passed++ < kMostPassed) oldest.push_back(next);
+      continue;
+    }
     if (!stripped) {
       core_.note_freed(buffer);
       core_.cache.insert_oldest(id, buffer.footprint, buffer.bytes_in_place());

@@ -47,9 +47,16 @@ bool SharedUses::lacks_event(StreamHandle stream) const {
       uses_, [stream](const Use& use) { return use.stream == stream && use.event == nullptr; });
 }
 
-void SharedUses::note_end(StreamHandle stream, const EventRef& end) noexcept {
+bool SharedUses::lacks_event() const {
+  return std::ranges::any_of(uses_, [](const Use& use) { return use.event == nullptr; });
+}
+
+void SharedUses::retire(StreamHandle stream, const EventRef& end) noexcept {
   for (Use& use : uses_) {
-    if (use.stream == stream && use.event == nullptr) use.event = end;
+    if (use.stream != stream) continue;
+    if (use.event == nullptr) use.event = end;
+    use.stream = StreamHandle{};
+    use.thread = use.noted;  // of no other use, so that none takes its place
   }
 }
 

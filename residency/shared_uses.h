@@ -50,10 +50,19 @@ class SharedUses {
   /// Whether a use could not be noted.
   [[nodiscard]] bool is_lost() const { return is_lost_; }
 
-  /// Whether a use of `stream` has no event.
+  /// Whether a use of `stream`, or of any, has no event.
   [[nodiscard]] bool lacks_event(StreamHandle stream) const;
-  /// Gives `end`, recorded behind all of them, to the uses of `stream` that have no event.
-  void note_end(StreamHandle stream, const EventRef& end) noexcept;
+  [[nodiscard]] bool lacks_event() const;
+  /// `stream` is destroyed: gives `end`, recorded behind all of them (null: there is none), to its
+  /// uses that have no event. A later stream may have its handle.
+  void retire(StreamHandle stream, const EventRef& end) noexcept;
+  /// Whether there are some whose events are not known to be complete.
+  [[nodiscard]] bool can_be_asked() const {
+    return std::ranges::any_of(
+        uses_, [](const Use& use) { return use.event != nullptr && !is_complete(use); });
+  }
+  /// How many there are.
+  [[nodiscard]] std::size_t size() const { return uses_.size(); }
 
   /// Up to `most` events of uses that are not known to have completed: others at each call, until
   /// all had their turn. Throws std::bad_alloc.

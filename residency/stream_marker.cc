@@ -173,8 +173,10 @@ void StreamMarker::retire(StreamHandle stream) noexcept {
   bool needs_end = core_.streams.shared().lacks_event(stream);
   for (std::uint32_t i = 0; i < core_.buffers.end() && core_.streams.has_shared() && !needs_end;
        ++i) {
-    const auto& operations = core_.buffers[BufferId{i}].host.operations;
-    needs_end = std::any_of(operations.begin(), operations.end(), is_unmarked);
+    const Buffer& buffer = core_.buffers[BufferId{i}];
+    const auto& operations = buffer.host.operations;
+    needs_end = buffer.rare->marked.lacks_event(stream) ||
+                std::any_of(operations.begin(), operations.end(), is_unmarked);
   }
   if (own) {
     auto& entry = core_.streams.entry(*own);
@@ -183,12 +185,16 @@ void StreamMarker::retire(StreamHandle stream) noexcept {
     ++entry.visitors;  // this thread: the slot is not to be used again meanwhile
     core_.streams.retire(*own);
   }
+  const EventRef end = needs_end ? mark_last_end(stream) : nullptr;
+  if (core_.streams.has_shared()) {
+    core_.streams.shared().retire(stream, end);
+    for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+      core_.buffers[BufferId{i}].rare->marked.retire(stream, end);
+    }
+  }
   if (needs_end) {
-    const EventRef end = mark_last_end(stream);
     if (end != nullptr && own) core_.streams.note_event(*own, end);
-    if (end != nullptr) core_.streams.shared().note_end(stream, end);
     for (std::uint32_t i = 0; i < core_.buffers.end() && core_.streams.has_shared(); ++i) {
-      if (end != nullptr) core_.buffers[BufferId{i}].rare->marked.note_end(stream, end);
       for (HostOperation& operation : core_.buffers[BufferId{i}].host.operations) {
         if (!is_unmarked(operation)) continue;
         operation.done = end;

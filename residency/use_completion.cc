@@ -21,7 +21,7 @@ bool UseCompletion::advance() {
   }
   if (unmarked != 0) streams_.mark_ends(unmarked);
   if (ask_shared()) progressed = true;
-  awaiting_ = !core_.streams.shared().is_over();
+  awaiting_ = core_.streams.shared().can_be_asked();
   for (Slot slot = 0; slot < core_.streams.end(); ++slot) {
     if (core_.streams.entry(slot).used) core_.streams.await_latest(slot);
     awaiting_ = awaiting_ || !core_.streams.entry(slot).awaited.empty();
@@ -117,9 +117,11 @@ Bytes UseCompletion::busy_cached() {
 bool UseCompletion::is_awaited(const Buffer& buffer) const {
   for (std::uint64_t left = buffer.uses; left != 0; left &= left - 1) {
     const auto slot = static_cast<Slot>(std::countr_zero(left));
-    // Each use of the shared slot has an event, which is asked.
-    if (slot == StreamTable::kShared && !buffer.rare->marked.is_lost()) continue;
-    if (slot == StreamTable::kShared) return false;
+    if (slot == StreamTable::kShared) {
+      const SharedUses& marked = buffer.rare->marked;
+      if (marked.is_lost() || marked.lacks_event()) return false;
+      continue;  // each has an event, which is asked
+    }
     if (core_.streams.is_over(slot, buffer.last_use)) continue;
     if (core_.streams.entry(slot).awaited.empty()) return false;
   }

@@ -448,9 +448,25 @@ void UseTracker::note_marked(const UseToken& token, StreamHandle stream,
                              const StreamMarker::OperationEnd& end) noexcept {
   if (token.left_out_ > 0) partial_.end(ids(token).last(token.left_out_), true, end.event);
   if (token.slot_ != StreamTable::kShared) return;
+  ask_about_shared(core_.streams.shared());
   for (const BufferId id : ids(token)) {
-    core_.buffers[id].rare->marked.note({stream, thread_of(stream), end.seq, end.event});
+    SharedUses& marked = core_.buffers[id].rare->marked;
+    ask_about_shared(marked);
+    marked.note({stream, thread_of(stream), end.seq, end.event});
   }
+}
+
+// Where there are many, asks about some, so that those that are over make room. May open the mutex.
+// REQUIRES: the uses are of a pinned buffer, or of all.
+void UseTracker::ask_about_shared(SharedUses& uses) noexcept try {
+  constexpr std::size_t kMany = 64;
+  constexpr std::size_t kAtOnce = 4;
+  if (uses.size() < kMany) return;
+  const std::vector<EventRef> events = uses.next_to_ask(kAtOnce);
+  const Unlocked unlocked(core_.mutex);
+  for (const EventRef& event : events) (void)core_.events.is_complete(event);
+} catch (const std::bad_alloc&) {
+  // They stay until they are asked about again.
 }
 
 // So that it becomes known when the device is done with the launch, and with those before it.

@@ -114,6 +114,7 @@ class UseTracker {
   StallMeter::ProbeRef open_probe(const UseToken& token, const Use& use) REQUIRES(manager_lock);
   void note_pass(const Use& use) noexcept REQUIRES(manager_lock);
   void note_launch(const UseToken& token) REQUIRES(manager_lock);
+  void ask_about_shared(SharedUses& uses) noexcept REQUIRES(manager_lock);
   void note_marked(const UseToken& token, StreamHandle stream,
                    const StreamMarker::OperationEnd& end) noexcept REQUIRES(manager_lock);
   void mark_progress(Slot slot) noexcept REQUIRES(manager_lock);

@@ -1,6 +1,7 @@
 // Events behind the work of the legacy stream that are no work of it.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "interposer/driver/cuda_api.h"
@@ -33,11 +34,12 @@ class LegacyFollower {
   void destroy() noexcept;
 
  private:
-  void make() noexcept;
+  CUstream made() noexcept;
+  CUstream make() noexcept;
 
-  std::mutex mutex_;
-  bool has_tried_ = false;
-  CUstream stream_ = nullptr;
+  std::mutex making_;       ///< not held while anything is submitted, which may wait for room
+  bool has_tried_ = false;  ///< guarded by making_
+  std::atomic<CUstream> stream_{nullptr};
   void* memory_ = nullptr;  ///< a pinned word, which is only written
   CUdeviceptr word_ = 0;    ///< the same, for the device
 };

@@ -12,11 +12,12 @@ namespace superpipe {
 /// a call may be made ready by the program long after it was submitted. Thread-safe.
 class Gates {
  public:
-  /// The program is about to make such a call, or to give a graph such a node. The first one waits
+  /// The program is about to make such a call, or to give a graph such a node. The first one, and
+  /// those of other threads meanwhile, wait
   /// for the host functions of ours that are on streams (HostFunctionPermit), kLongestWait at most:
   /// they may be behind work that waits for what the program does next.
   static void note() noexcept {
-    if (!any_.exchange(true)) drain();
+    if (!any_.exchange(true) || is_draining_.load()) drain();
   }
   /// Whether it ever did. One load.
   [[nodiscard]] static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
@@ -32,6 +33,8 @@ class Gates {
   static void drain() noexcept;
 
   static inline constinit std::atomic<bool> any_{false};
+  /// The first gate waits, and so do those that come meanwhile.
+  static inline constinit std::atomic<bool> is_draining_{false};
   /// Host functions of ours that have not ended.
   static inline constinit std::atomic<int> ours_{0};
 };

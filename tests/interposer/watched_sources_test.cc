@@ -43,6 +43,9 @@ class WatchedSourcesTest : public ::testing::Test {
   }
   void TearDown() override { watched_.stop(); }
 
+  bool add(const void* data, std::size_t size) {
+    return watched_.add(data, size, kTarget, WatchedSources::mark(kStream));
+  }
   /// The first words of all that is seen now.
   std::vector<std::uint64_t> seen() {
     std::vector<std::uint64_t> words;
@@ -63,7 +66,7 @@ class WatchedSourcesTest : public ::testing::Test {
 };
 
 TEST_F(WatchedSourcesTest, SeesWhatTheProgramWritesUntilTheCopyMayBegin) {
-  ASSERT_TRUE(watched_.add(content_.data(), sizeof content_, kTarget, kStream));
+  ASSERT_TRUE(add(content_.data(), sizeof content_));
   EXPECT_EQ(seen(), std::vector<std::uint64_t>{1});
   content_[0] = 2;
   EXPECT_EQ(seen(), std::vector<std::uint64_t>{2});
@@ -79,7 +82,7 @@ TEST_F(WatchedSourcesTest, EndsWithMemoryThatTheProgramHasFreed) {
   void* const memory =
       mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
-  ASSERT_TRUE(watched_.add(memory, 2 * page, kTarget, kStream));
+  ASSERT_TRUE(add(memory, 2 * page));
   EXPECT_EQ(seen().size(), 1U);
   ASSERT_EQ(munmap(static_cast<char*>(memory) + page, page), 0);
   EXPECT_EQ(seen().size(), 0U);
@@ -90,19 +93,22 @@ TEST_F(WatchedSourcesTest, EndsWithMemoryThatTheProgramHasFreed) {
 
 TEST_F(WatchedSourcesTest, LooksNoMoreThanSoOftenAndAtNoMoreThanSoMany) {
   for (std::size_t i = 0; i < WatchedSources::kMost; ++i) {
-    ASSERT_TRUE(watched_.add(content_.data(), 8, kTarget, kStream));
+    ASSERT_TRUE(add(content_.data(), 8));
   }
-  EXPECT_FALSE(watched_.add(content_.data(), 8, kTarget, kStream));
-  for (int look = 0; look < WatchedSources::kMostLooks; ++look) {
-    ASSERT_EQ(seen().size(), WatchedSources::kMost);
+  EXPECT_FALSE(add(content_.data(), 8));
+  const auto look = [](const void*, std::size_t, std::uint64_t) {};
+  for (int looks = 1; looks < WatchedSources::kMostLooks; ++looks) {
+    ASSERT_TRUE(watched_.look_at_all(look));
   }
+  EXPECT_FALSE(watched_.look_at_all(look)) << "copies may not have begun";
   EXPECT_TRUE(watched_.empty());
+  EXPECT_TRUE(events.empty());
 }
 
 TEST_F(WatchedSourcesTest, GoesOnWhereALookEndedThatReadEnough) {
   std::vector<std::uint64_t> large(WatchedSources::kBytesOfALook / 8);
   for (std::uint64_t i = 0; i < 3; ++i) {
-    ASSERT_TRUE(watched_.add(large.data() + i, 8 * (large.size() - 3), kTarget, kStream));
+    ASSERT_TRUE(add(large.data() + i, 8 * (large.size() - 3)));
     large[i] = i;
   }
   EXPECT_EQ(seen(), (std::vector<std::uint64_t>{0, 1}));
@@ -111,13 +117,13 @@ TEST_F(WatchedSourcesTest, GoesOnWhereALookEndedThatReadEnough) {
 
 TEST_F(WatchedSourcesTest, WatchesNothingWithoutAnEventNorOnceStopped) {
   driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_ERROR_INVALID_HANDLE; };
-  EXPECT_FALSE(watched_.add(content_.data(), 8, kTarget, kStream));
+  EXPECT_EQ(WatchedSources::mark(kStream), nullptr);
   EXPECT_TRUE(events.empty());
   driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
-  ASSERT_TRUE(watched_.add(content_.data(), 8, kTarget, kStream));
+  ASSERT_TRUE(add(content_.data(), 8));
   watched_.stop();
   EXPECT_TRUE(events.empty());
-  EXPECT_FALSE(watched_.add(content_.data(), 8, kTarget, kStream));
+  EXPECT_FALSE(add(content_.data(), 8));
   EXPECT_TRUE(watched_.empty());
 }
 

@@ -152,8 +152,13 @@ TEST_F(BufferLifetimesTest, ABufferThatAnotherStreamUsesIsNotUsedAgainBeforeThat
   EXPECT_NE(allocate(1, freeing), address) << "though it was freed in the order of that stream";
   EXPECT_NE(allocate(1, using_it), address);
   EXPECT_NE(allocate(1), address);
+  const Address younger = allocate(1);
+  ASSERT_EQ(lifetimes_.free(younger, freeing), Status::kOk);
+  device_.drain();
   {
     const ManagerLock lock(core_.mutex);
+    EXPECT_TRUE(pages_.reclaim_one()) << "it is not in the way of a younger one";
+    EXPECT_TRUE(pages_.reclaim_one()) << "whose page is idle then";
     EXPECT_FALSE(pages_.reclaim_one()) << "its page is still used";
   }
   unblock();
@@ -543,6 +548,23 @@ TEST_F(ResidentLifetimesTest, ABufferWithoutAPageIsRefused) {
   EXPECT_EQ(core_.host.reserved(), Bytes{}) << "nothing is ever out";
   const ManagerLock lock(core_.mutex);
   EXPECT_EQ(core_.ledger.managed(), 2 * kGranule);
+}
+
+TEST_F(ResidentLifetimesTest, RatherThanRefusingItHasTheStreamWaitForOtherUsesOfAFreedBuffer) {
+  const StreamHandle freeing = device_.program_stream();
+  const Address address = allocate(2);
+  {
+    const ManagerLock lock(core_.mutex);
+    use(id_of(address), blocked_stream());
+  }
+  ASSERT_EQ(lifetimes_.free(address, freeing), Status::kOk);
+  EXPECT_EQ(allocate(2, freeing), address);
+  bool used = false;
+  device_.submit(freeing, [&] { used = true; });
+  device_.drain();
+  EXPECT_FALSE(used);
+  unblock();
+  EXPECT_TRUE(used);
 }
 
 TEST_F(ResidentLifetimesTest, WaitsForABufferThatWasFreedInStreamOrderBeforeItRefuses) {

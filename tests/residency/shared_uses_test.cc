@@ -53,10 +53,21 @@ TEST_F(SharedUsesTest, OfAStreamThatIsDestroyedGetItsLastEvent) {
   note(501, 2, nullptr);
   note(502, 3, nullptr);
   const EventRef end = event(2);
-  uses_.note_end(StreamHandle{501}, end);
+  uses_.retire(StreamHandle{501}, end);
   EXPECT_FALSE(covered());
-  uses_.note_end(StreamHandle{502}, end);
+  EXPECT_TRUE(uses_.lacks_event());
+  uses_.retire(StreamHandle{502}, end);
   EXPECT_TRUE(covered());
+  EXPECT_FALSE(uses_.lacks_event());
+}
+
+TEST_F(SharedUsesTest, OfAStreamThatIsDestroyedAreNotThoseOfALaterOneWithItsHandle) {
+  const EventRef first = event(1);
+  const EventRef second = event(5);
+  note(500, 1, first);
+  uses_.retire(StreamHandle{500}, nullptr);
+  note(500, 2, second);
+  EXPECT_THAT(awaited(), UnorderedElementsAre(first, second));
 }
 
 TEST_F(SharedUsesTest, KeepBothEventsOfTwoThreadsThatUsedOneStreamAtOnce) {
