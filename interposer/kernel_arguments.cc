@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -126,8 +127,9 @@ void append_arrays(KernelLayout& layout, const std::vector<std::string>& types,
 /// Whether the table was checked for the PyTorch that is loaded. REQUIRES: a kernel of it is about
 /// to be launched, so that it is. Throws std::bad_alloc.
 bool has_words_of_loaded_version() {
-  static const bool has_words = has_words_of_version(pytorch_version());
-  return has_words;
+  static std::atomic<bool> has_words{false};
+  if (!has_words.load()) has_words.store(has_words_of_version(pytorch_version()));
+  return has_words.load();
 }
 
 /// Adds the probes of all parameters of a kernel, whose name is known.

@@ -45,9 +45,9 @@ class PointerPins {
 
   /// Searches the bytes when `stream` gets there instead, because the program may still change them
   /// until then: a host function does it, or, where superpipe gives the stream none
-  /// (HostFunctionPermit), each pin_pending() until then. `data` must stay readable until then, as
-  /// it must for the copy itself. What is found is pinned by pin_pending(): a host function may not
-  /// call the driver.
+  /// (HostFunctionPermit), each pin_pending() and each wait of the program's until then. `data`
+  /// must stay readable until then, as it must for the copy itself. What is found is pinned by
+  /// pin_pending(): a host function may not call the driver.
   void scan_in_stream(const void* data, std::size_t size, std::uint64_t to,
                       StreamHandle stream) noexcept;
 
@@ -64,6 +64,9 @@ class PointerPins {
   /// @return as pin().
   Status pin_pending() noexcept;
 
+  /// Looks at what copies under way have yet to read, without pinning anything yet. Any thread.
+  void look_at_watched() noexcept;
+
   /// The context is about to go: nothing is searched at later launches.
   void close() noexcept;
 
@@ -73,7 +76,6 @@ class PointerPins {
   void collect(const void* data, std::size_t size, std::uint64_t to,
                WordList& words) const noexcept;
   void watch(const void* data, std::size_t size, std::uint64_t to, StreamHandle stream) noexcept;
-  void look_at_watched() noexcept;
   static void tell_unwatched() noexcept;
   void add_pending(std::span<const std::uint64_t> words) noexcept;
 

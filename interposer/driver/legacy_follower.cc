@@ -28,8 +28,7 @@ CUstream LegacyFollower::made() noexcept {
 CUstream LegacyFollower::make() noexcept {
   const RelaxedCaptureMode mode;
   CUstream stream = nullptr;
-  if (driver().cuMemHostAlloc(&memory_, sizeof(std::uint32_t), CU_MEMHOSTALLOC_DEVICEMAP) !=
-      CUDA_SUCCESS) {
+  if (driver().cuMemAllocHost_v2(&memory_, sizeof(std::uint32_t)) != CUDA_SUCCESS) {
     memory_ = nullptr;
     return nullptr;
   }

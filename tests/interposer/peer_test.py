@@ -54,7 +54,7 @@ class PeerTest(TwoDevicesCase):
                 self.assertLessEqual(run.simgpu["peak_bytes_per_device"][0], 20 * MIB)
 
     def test_a_free_that_cannot_be_ordered_fails_as_work_does_and_not_for_want_of_memory(self):
-        run = self.run_managed("freed_by_peer", SUPERPIPE_POLICY="resident", SIMGPU_FAULTS="cuEventCreate:oom@20+")
+        run = self.run_managed("freed_by_peer", SUPERPIPE_POLICY="resident", SIMGPU_FAULTS="cuEventCreate:oom@12+")
         self.assertEqual((run.code, run.output),
                          (1, "cuMemFreeAsync(layer, second.stream): CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES\n"))
 

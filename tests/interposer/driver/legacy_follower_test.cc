@@ -42,7 +42,7 @@ class LegacyFollowerTest : public ::testing::Test {
       calls.push_back("destroy " + name_of(stream));
       return CUDA_SUCCESS;
     };
-    table.cuMemHostAlloc = [](void** memory, std::size_t, unsigned) {
+    table.cuMemAllocHost_v2 = [](void** memory, std::size_t) {
       static int word = 0;
       *memory = &word;
       return CUDA_SUCCESS;
@@ -96,7 +96,7 @@ TEST_F(LegacyFollowerTest, IsTriedOnceWhereThereCanBeNone) {
   LegacyFollower follower;
   static int tries = 0;
   tries = 0;
-  driver().cuMemHostAlloc = [](void**, std::size_t, unsigned) {
+  driver().cuMemAllocHost_v2 = [](void**, std::size_t) {
     ++tries;
     return CUDA_ERROR_OUT_OF_MEMORY;
   };

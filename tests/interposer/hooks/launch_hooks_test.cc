@@ -1,11 +1,15 @@
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/streams.h"
 #include "tests/interposer/managed_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace superpipe {
 namespace {
@@ -121,6 +125,12 @@ class ConcatenationTest : public LaunchHooksTest {
  protected:
   void SetUp() override {
     LaunchHooksTest::SetUp();
+    // A PyTorch whose structs are known.
+    std::filesystem::create_directory(folder_ / "lib");
+    std::filesystem::copy_file(FAKE_INTERPRETER, folder_ / "lib" / "libtorch_cuda.so");
+    std::ofstream(folder_ / "version.py") << "__version__ = '2.11.0+cu130'\n";
+    pytorch_ = ::dlopen((folder_ / "lib" / "libtorch_cuda.so").c_str(), RTLD_NOW);
+    ASSERT_NE(pytorch_, nullptr) << ::dlerror();
     driver().cuFuncGetName = [](const char** name, CUfunction) {
       *name =
           "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c30CatArrayBatchedCopy_"
@@ -147,6 +157,11 @@ class ConcatenationTest : public LaunchHooksTest {
     driver().cuLaunchCooperativeKernel_ptsz = driver().cuLaunchCooperativeKernel;
     for (CUdeviceptr& input : inputs_) input = allocate();
   }
+  void TearDown() override {
+    LaunchHooksTest::TearDown();
+    if (pytorch_ != nullptr) ::dlclose(pytorch_);
+    std::filesystem::remove_all(folder_);
+  }
 
   /// How many buffers the launch that `call` makes names.
   template <typename Call>
@@ -157,6 +172,8 @@ class ConcatenationTest : public LaunchHooksTest {
   }
 
  private:
+  const std::filesystem::path folder_ = make_temporary_folder("concatenation");
+  void* pytorch_ = nullptr;
   CUdeviceptr inputs_[2720 / 8] = {};
   std::uint64_t other_words_[4] = {};
   void* parameters_[5] = {&buffer_, inputs_, other_words_, other_words_, other_words_};
