@@ -24,9 +24,9 @@ using Age = PointerArrays::Age;
 /// Where the driver says that allocations begin, by address; others it does not know.
 std::map<std::uint64_t, std::uint64_t> allocations;
 /// The page-locked host memory that the driver knows; unified memory, if that is so.
-std::array<std::uint64_t, 8> host{};
-bool is_unified = false;
-bool is_concurrent = false;
+std::array<std::uint64_t, 8> host_words{};
+bool host_is_unified = false;
+bool host_is_concurrent = false;
 
 class PointerArraysTest : public testing::ManagedFixture {
  protected:
@@ -36,10 +36,11 @@ class PointerArraysTest : public testing::ManagedFixture {
   void SetUp() override {
     ManagedFixture::SetUp();
     allocations = {{kArray, kArray}, {kArray + 16, kArray}, {kOther, kOther}};
-    host = {};
-    is_unified = is_concurrent = false;
+    host_words = {};
+    host_is_unified = host_is_concurrent = false;
     driver().cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
-      *value = attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS && !is_concurrent ? 0 : 1;
+      *value =
+          attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS && !host_is_concurrent ? 0 : 1;
       return CUDA_SUCCESS;
     };
     driver().cuPointerGetAttribute = [](void* data, CUpointer_attribute, CUdeviceptr address) {
@@ -50,15 +51,15 @@ class PointerArraysTest : public testing::ManagedFixture {
     };
     driver().cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** data,
                                          CUdeviceptr address) {
-      const auto base = reinterpret_cast<CUdeviceptr>(host.data());
-      const bool is_host = address - base < sizeof host;
-      const unsigned type = is_unified ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+      const auto base = reinterpret_cast<CUdeviceptr>(host_words.data());
+      const bool is_host = address - base < sizeof host_words;
+      const unsigned type = host_is_unified ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
       *static_cast<unsigned*>(data[0]) = is_host ? type : 0;
       *static_cast<void**>(data[1]) =
-          is_host && !is_unified ? reinterpret_cast<void*>(address) : nullptr;
+          is_host && !host_is_unified ? reinterpret_cast<void*>(address) : nullptr;
       *static_cast<CUdeviceptr*>(data[2]) = is_host ? base : 0;
-      *static_cast<std::size_t*>(data[3]) = is_host ? sizeof host : 0;
-      *static_cast<unsigned*>(data[4]) = is_host && is_unified ? 1 : 0;
+      *static_cast<std::size_t*>(data[3]) = is_host ? sizeof host_words : 0;
+      *static_cast<unsigned*>(data[4]) = is_host && host_is_unified ? 1 : 0;
       *static_cast<int*>(data[5]) = 0;
       return CUDA_SUCCESS;
     };
@@ -161,22 +162,22 @@ TEST_F(PointerArraysTest, ForgetsBuffersThatAreFreed) {
 }
 
 TEST_F(PointerArraysTest, ReadsArraysInHostMemory) {
-  host[1] = buffer_;
-  host[3] = other_ + 8;
-  host[5] = buffer_ - 1;  // not a buffer's
-  const auto array = reinterpret_cast<std::uint64_t>(host.data());
+  host_words[1] = buffer_;
+  host_words[3] = other_ + 8;
+  host_words[5] = buffer_ - 1;  // not a buffer's
+  const auto array = reinterpret_cast<std::uint64_t>(host_words.data());
   EXPECT_THAT(in_host(array), ElementsAre(buffer_, other_ + 8));
   EXPECT_THAT(in_host(array + 16), ElementsAre(other_ + 8));
-  EXPECT_THAT(in_host(array + sizeof host), IsEmpty());
+  EXPECT_THAT(in_host(array + sizeof host_words), IsEmpty());
   EXPECT_THAT(in_host(kArray), IsEmpty());
 }
 
 TEST_F(PointerArraysTest, ReadsArraysInUnifiedMemoryThatTheHostCanReadBesideTheDevice) {
-  host[1] = buffer_;
-  is_unified = true;
-  const auto array = reinterpret_cast<std::uint64_t>(host.data());
+  host_words[1] = buffer_;
+  host_is_unified = true;
+  const auto array = reinterpret_cast<std::uint64_t>(host_words.data());
   EXPECT_THAT(in_host(array), IsEmpty()) << "a kernel that runs may have it";
-  is_concurrent = true;
+  host_is_concurrent = true;
   EXPECT_THAT(in_host(array), ElementsAre(buffer_));
 }
 
@@ -231,8 +232,8 @@ TEST_F(PointerArrayHooksTest, KeepNoArrayInHostMemory) {
   for (int i = 0; i < 2; ++i) append_parameter(layout, sizeof(CUdeviceptr));
   layout.arrays = {0};
   layout.has_more = true;
-  host[0] = other_;
-  auto array = reinterpret_cast<CUdeviceptr>(host.data());
+  host_words[0] = other_;
+  auto array = reinterpret_cast<CUdeviceptr>(host_words.data());
   CUdeviceptr named = buffer_;
   void* parameters[] = {&array, &named};
   WordList words;

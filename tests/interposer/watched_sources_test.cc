@@ -16,28 +16,28 @@ namespace superpipe {
 namespace {
 
 /// Events that have been created and not been destroyed.
-std::set<CUevent> events;
+std::set<CUevent> source_events;
 /// Those behind which the streams have gone on.
-std::set<CUevent> complete;
+std::set<CUevent> complete_events;
 
 class WatchedSourcesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::install_null_driver(2);
-    events.clear();
-    complete.clear();
+    source_events.clear();
+    complete_events.clear();
     driver().cuEventCreate = [](CUevent* event, unsigned) {
       static std::uintptr_t last = 0;
       *event = reinterpret_cast<CUevent>(++last);
-      events.insert(*event);
+      source_events.insert(*event);
       return CUDA_SUCCESS;
     };
     driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
     driver().cuEventQuery = [](CUevent event) {
-      return complete.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+      return complete_events.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     };
     driver().cuEventDestroy_v2 = [](CUevent event) {
-      events.erase(event);
+      source_events.erase(event);
       return CUDA_SUCCESS;
     };
   }
@@ -56,7 +56,7 @@ class WatchedSourcesTest : public ::testing::Test {
     });
     return words;
   }
-  static void let_all_go_on() { complete = events; }
+  static void let_all_go_on() { complete_events = source_events; }
 
   static constexpr StreamHandle kStream{16};
   static constexpr std::uint64_t kTarget = 0x10000;
@@ -74,7 +74,7 @@ TEST_F(WatchedSourcesTest, SeesWhatTheProgramWritesUntilTheCopyMayBegin) {
   let_all_go_on();
   EXPECT_EQ(seen(), std::vector<std::uint64_t>{3}) << "for the last time";
   EXPECT_TRUE(watched_.empty());
-  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(source_events.empty());
 }
 
 TEST_F(WatchedSourcesTest, EndsWithMemoryThatTheProgramHasFreed) {
@@ -87,7 +87,7 @@ TEST_F(WatchedSourcesTest, EndsWithMemoryThatTheProgramHasFreed) {
   ASSERT_EQ(munmap(static_cast<char*>(memory) + page, page), 0);
   EXPECT_EQ(seen().size(), 0U);
   EXPECT_TRUE(watched_.empty());
-  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(source_events.empty());
   munmap(memory, page);
 }
 
@@ -102,7 +102,7 @@ TEST_F(WatchedSourcesTest, LooksNoMoreThanSoOftenAndAtNoMoreThanSoMany) {
   }
   EXPECT_FALSE(watched_.look_at_all(look)) << "copies may not have begun";
   EXPECT_TRUE(watched_.empty());
-  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(source_events.empty());
 }
 
 TEST_F(WatchedSourcesTest, GoesOnWhereALookEndedThatReadEnough) {
@@ -118,11 +118,11 @@ TEST_F(WatchedSourcesTest, GoesOnWhereALookEndedThatReadEnough) {
 TEST_F(WatchedSourcesTest, WatchesNothingWithoutAnEventNorOnceStopped) {
   driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_ERROR_INVALID_HANDLE; };
   EXPECT_EQ(WatchedSources::mark(kStream), nullptr);
-  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(source_events.empty());
   driver().cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
   ASSERT_TRUE(add(content_.data(), 8));
   watched_.stop();
-  EXPECT_TRUE(events.empty());
+  EXPECT_TRUE(source_events.empty());
   EXPECT_FALSE(add(content_.data(), 8));
   EXPECT_TRUE(watched_.empty());
 }

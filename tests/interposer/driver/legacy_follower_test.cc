@@ -17,10 +17,10 @@ namespace superpipe {
 namespace {
 
 auto* const kFollower = reinterpret_cast<CUstream>(0x7770);
-auto* const kEvent = reinterpret_cast<CUevent>(0x40);
-constexpr CUdeviceptr kWord = 0x9000;
+auto* const kMark = reinterpret_cast<CUevent>(0x40);
+constexpr CUdeviceptr kFollowersWord = 0x9000;
 
-std::vector<std::string> calls;
+std::vector<std::string> follower_calls;
 
 std::string name_of(CUstream stream) {
   if (stream == kFollower) return "follower";
@@ -31,15 +31,15 @@ class LegacyFollowerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::install_null_driver(1);
-    calls.clear();
+    follower_calls.clear();
     DriverTable& table = driver();
     table.cuStreamCreate = [](CUstream* stream, unsigned flags) {
-      calls.push_back("create " + std::to_string(flags));
+      follower_calls.push_back("create " + std::to_string(flags));
       *stream = kFollower;
       return CUDA_SUCCESS;
     };
     table.cuStreamDestroy_v2 = [](CUstream stream) {
-      calls.push_back("destroy " + name_of(stream));
+      follower_calls.push_back("destroy " + name_of(stream));
       return CUDA_SUCCESS;
     };
     table.cuMemAllocHost_v2 = [](void** memory, std::size_t) {
@@ -48,20 +48,20 @@ class LegacyFollowerTest : public ::testing::Test {
       return CUDA_SUCCESS;
     };
     table.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* address, void*, unsigned) {
-      *address = kWord;
+      *address = kFollowersWord;
       return CUDA_SUCCESS;
     };
     table.cuMemFreeHost = [](void*) {
-      calls.push_back("free");
+      follower_calls.push_back("free");
       return CUDA_SUCCESS;
     };
     table.cuMemsetD32Async = [](CUdeviceptr address, unsigned, std::size_t, CUstream stream) {
-      EXPECT_EQ(address, kWord);
-      calls.push_back("set on " + name_of(stream));
+      EXPECT_EQ(address, kFollowersWord);
+      follower_calls.push_back("set on " + name_of(stream));
       return CUDA_SUCCESS;
     };
     table.cuEventRecord = [](CUevent, CUstream stream) {
-      calls.push_back("record on " + name_of(stream));
+      follower_calls.push_back("record on " + name_of(stream));
       return CUDA_SUCCESS;
     };
   }
@@ -72,15 +72,15 @@ class LegacyFollowerTest : public ::testing::Test {
 
 TEST_F(LegacyFollowerTest, RecordsBehindWorkOnABlockingStreamOfItsOwn) {
   LegacyFollower follower;
-  EXPECT_EQ(follower.record(kEvent), CUDA_SUCCESS);
-  EXPECT_EQ(calls, (Calls{"create 0", "set on follower", "record on follower"}));
-  calls.clear();
-  EXPECT_EQ(follower.record(kEvent), CUDA_SUCCESS);
-  EXPECT_EQ(calls, (Calls{"set on follower", "record on follower"}));
-  calls.clear();
+  EXPECT_EQ(follower.record(kMark), CUDA_SUCCESS);
+  EXPECT_EQ(follower_calls, (Calls{"create 0", "set on follower", "record on follower"}));
+  follower_calls.clear();
+  EXPECT_EQ(follower.record(kMark), CUDA_SUCCESS);
+  EXPECT_EQ(follower_calls, (Calls{"set on follower", "record on follower"}));
+  follower_calls.clear();
   follower.destroy();
-  EXPECT_EQ(calls, (Calls{"destroy follower", "free"}));
-  EXPECT_EQ(follower.record(kEvent), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(follower_calls, (Calls{"destroy follower", "free"}));
+  EXPECT_EQ(follower.record(kMark), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_F(LegacyFollowerTest, RecordsNothingWhereTheWordCannotBeSet) {
@@ -88,8 +88,8 @@ TEST_F(LegacyFollowerTest, RecordsNothingWhereTheWordCannotBeSet) {
   driver().cuMemsetD32Async = [](CUdeviceptr, unsigned, std::size_t, CUstream) {
     return CUDA_ERROR_LAUNCH_FAILED;
   };
-  EXPECT_EQ(follower.record(kEvent), CUDA_ERROR_LAUNCH_FAILED);
-  EXPECT_EQ(calls, Calls{"create 0"});
+  EXPECT_EQ(follower.record(kMark), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_EQ(follower_calls, Calls{"create 0"});
 }
 
 TEST_F(LegacyFollowerTest, IsTriedOnceWhereThereCanBeNone) {
@@ -100,10 +100,10 @@ TEST_F(LegacyFollowerTest, IsTriedOnceWhereThereCanBeNone) {
     ++tries;
     return CUDA_ERROR_OUT_OF_MEMORY;
   };
-  EXPECT_EQ(follower.record(kEvent), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(follower.record(kEvent), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(follower.record(kMark), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(follower.record(kMark), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(tries, 1);
-  EXPECT_EQ(calls, Calls{});
+  EXPECT_EQ(follower_calls, Calls{});
 }
 
 class LegacyEventsTest : public LegacyFollowerTest {
@@ -121,39 +121,39 @@ class LegacyEventsTest : public LegacyFollowerTest {
 TEST_F(LegacyEventsTest, LieOnTheLegacyStreamWhereNoStreamJoinsIt) {
   CUstream stream = nullptr;
   ASSERT_EQ(hook::cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  calls.clear();
+  follower_calls.clear();
   EXPECT_EQ(record(kLegacyStream), Status::kOk);
-  EXPECT_EQ(calls, Calls{"record on legacy"});
+  EXPECT_EQ(follower_calls, Calls{"record on legacy"});
 }
 
 TEST_F(LegacyEventsTest, AreNoWorkOfTheLegacyStreamOnceTheProgramHasABlockingStream) {
   CUstream stream = nullptr;
   ASSERT_EQ(hook::cuStreamCreate(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
-  calls.clear();
+  follower_calls.clear();
   EXPECT_EQ(record(kLegacyStream), Status::kOk);
-  EXPECT_EQ(calls, (Calls{"create 0", "set on follower", "record on follower"}));
-  calls.clear();
+  EXPECT_EQ(follower_calls, (Calls{"create 0", "set on follower", "record on follower"}));
+  follower_calls.clear();
   EXPECT_EQ(record(StreamHandle{0x8880}), Status::kOk);
-  EXPECT_EQ(calls, Calls{"record on another"});
+  EXPECT_EQ(follower_calls, Calls{"record on another"});
 }
 
 TEST_F(LegacyEventsTest, AreNoneOnceAThreadHasUsedItsOwnDefaultStream) {
   EXPECT_EQ(stream_handle(nullptr, kPerThreadDefault), kPerThreadStream);
   EXPECT_EQ(record(kLegacyStream), Status::kOk);
-  EXPECT_EQ(calls.back(), "record on follower");
+  EXPECT_EQ(follower_calls.back(), "record on follower");
 }
 
 TEST_F(LegacyEventsTest, AreNoneOnceTheHandleOfThatStreamWasUsed) {
   EXPECT_EQ(record(kPerThreadStream), Status::kOk);
   EXPECT_EQ(record(kLegacyStream), Status::kOk);
-  EXPECT_EQ(calls.back(), "record on follower");
+  EXPECT_EQ(follower_calls.back(), "record on follower");
 }
 
 TEST_F(LegacyEventsTest, LieOnTheLegacyStreamWhereThereCanBeNoOther) {
   JoiningStreams::note();
   driver().cuStreamCreate = [](CUstream*, unsigned) { return CUDA_ERROR_OUT_OF_MEMORY; };
   EXPECT_EQ(record(kLegacyStream), Status::kOk);
-  EXPECT_EQ(calls, Calls{"record on legacy"});
+  EXPECT_EQ(follower_calls, Calls{"record on legacy"});
 }
 
 }  // namespace
