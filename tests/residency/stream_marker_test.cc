@@ -284,5 +284,18 @@ TEST_F(ResidentMarkerTest, DoesNotAskWhetherAStreamIsCaptured) {
   EXPECT_EQ(device_.calls(Call::kIsCapturing), 0);
 }
 
+TEST_F(StreamMarkerTest, WhatStreamsOfTheSharedSlotDidIsWaitedForByTheirEvents) {
+  const ManagerLock lock(core_.mutex);
+  const BufferId id = make_clean(1);
+  const EventRef end = blocked_event();
+  core_.buffers[id].rare->marked.note({StreamHandle{500}, 0, 1, end});
+  std::vector<EventRef> events;
+  EXPECT_TRUE(marker_.covered(core_.buffers[id], StreamTable::kShared, events));
+  EXPECT_EQ(events, std::vector<EventRef>{end});
+  core_.buffers[id].rare->marked.note({StreamHandle{501}, 0, 2, nullptr});
+  EXPECT_FALSE(marker_.covered(core_.buffers[id], StreamTable::kShared, events));
+  unblock();
+}
+
 }  // namespace
 }  // namespace superpipe::testing
