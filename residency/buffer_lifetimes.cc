@@ -356,9 +356,9 @@ Slot BufferLifetimes::slot_of_free(StreamHandle stream) noexcept {
   }
 }
 
-// The ends of what streams of other slots than `slot` did with a buffer, as far as that is not
-// known to be over, but for those of the shared slot, which have events. What cannot be marked is
-// left out: by the program's own rules it is over. May open the mutex.
+// Events behind what streams of other slots than `slot` did with a buffer, as far as that is not
+// known to be over. The shared slot is left out: its uses have their events in the buffer. What
+// cannot be marked is left out as well: by the program's own rules it is over. May open the mutex.
 std::vector<EventRef> BufferLifetimes::ends_beside(BufferId id, Slot slot) noexcept try {
   std::vector<EventRef> ends;
   const Buffer& buffer = core_.buffers[id];

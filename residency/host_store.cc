@@ -446,8 +446,8 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
   note_expiry(idle_.back().since + patience_.length());
 }
 
-// Nobody uses the slab any more: its slack is as idle as the rest of it. @return whether it was
-// pinned with any.
+// Gives a slab that is in no use any more its slack back, which is as idle as the rest of it.
+// @return whether it was pinned with any.
 bool HostStore::make_whole(Slab& slab) noexcept {
   const auto known = whole_.find(slab.data);
   if (known == whole_.end()) return false;

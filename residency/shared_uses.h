@@ -11,9 +11,9 @@
 
 namespace superpipe {
 
-/// The uses of streams beyond those that StreamTable has slots for, of one buffer or of all. It has
-/// no more entries than there are such streams with work that is not known to be over, but for
-/// threads that use one stream at once.
+/// The uses of streams beyond those that StreamTable has slots for, of one buffer or of all. A
+/// stream whose work is not known to be over has one entry, or one for each thread where several
+/// threads use it at once.
 ///
 /// Not thread-safe: under the manager's mutex. Calls no device function.
 class SharedUses {

@@ -96,7 +96,7 @@ class StreamTable {
   }
 
   /// The number up to which all uses are known to have completed, where `seq` were submitted;
-  /// nullopt: nobody knows, because one of the shared slot could not be noted. O(streams).
+  /// nullopt: that is not known, because a use of the shared slot could not be noted. O(streams).
   [[nodiscard]] std::optional<std::uint64_t> completed_to(std::uint64_t seq) const {
     if (shared_.is_lost()) return std::nullopt;
     seq = shared_.completed_to(seq);

@@ -12,8 +12,8 @@ inline std::uint64_t number_from_environment(const char* name, std::uint64_t oth
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-/// So many times as many cases as by default: RANDOM_LENGTH, or 1. Whoever changes code that such
-/// tests check, and the long run of the tests, ask for more than every run of them has time for.
+/// By how much to multiply the number of cases that tests draw at random: RANDOM_LENGTH, or 1. A
+/// larger one is for the long run of the tests, and for changes of the code that such tests check.
 inline std::uint64_t random_length() { return number_from_environment("RANDOM_LENGTH", 1); }
 
 }  // namespace superpipe::testing

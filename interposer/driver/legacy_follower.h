@@ -15,8 +15,9 @@ namespace superpipe {
 /// stream in between, that event closes a circle. Work of a blocking stream comes behind all that
 /// the legacy stream has, and nothing but later work of the legacy stream waits for it.
 ///
-/// Thread-safe. The caller has the context current. No call waits on the device, but for the first
-/// one, which makes the stream and pins a word of host memory.
+/// Thread-safe. The caller has the context current. The first record() makes the stream and pins a
+/// word of host memory, which may wait for the device. Later ones wait only where the stream has no
+/// room for another operation.
 class LegacyFollower {
  public:
   LegacyFollower() = default;

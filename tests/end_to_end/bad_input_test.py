@@ -39,7 +39,7 @@ class BadVariables(EndToEndCase):
         reference = run(SMALL, without_superpipe=True)
         for name, value in self.BAD.items():
             with self.subTest(variable=name, value=value):
-                # Managed but for the bad value: the same peak then shows that it is not.
+                # With a good value superpipe manages this run: the same peak shows that it does not now.
                 is_schedule = name in ("SUPERPIPE_K", "SUPERPIPE_GPU_MEM")
                 others = {} if is_schedule else {"SUPERPIPE_K": "2"}
                 outcome = run(SMALL, environment={**others, name: value})

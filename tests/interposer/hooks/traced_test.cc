@@ -44,7 +44,8 @@ class Names : public TraceVisitor {
   std::vector<std::string> events;
 };
 
-/// Whether the events are these, but for other waits: the machine may stop for a while anywhere.
+/// Whether the events are these, beside waits of other kinds: the machine may stop for a while
+/// anywhere.
 MATCHER_P(AreBesideOtherWaits, expected, "") {
   std::size_t met = 0;
   for (const std::string& event : arg) {
