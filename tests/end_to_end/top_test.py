@@ -168,11 +168,12 @@ class Once(EndToEndCase):
             with self.subTest(policy), Program("--gpu-mem", "12M", "--policy", policy) as program:
                 look_at(program.pid, lambda seen: seen["layers"] is not None)
                 for _ in range(3):
-                    found = look_at(program.pid)
+                    # At a moment in which all that fits is still on its way, no share is on the device.
+                    found = look_at(program.pid, lambda seen: sum(seen["layers"]["percent_on_device"]) > 0)
                     shares = found["layers"]["percent_on_device"]
                     self.assertEqual((found["layers"]["count"], len(shares)), (N, N), "the same in each look")
                     self.assertIsNone(found["layers"]["k"])
-                    self.assertTrue(0 < sum(shares) < 100 * N, shares)
+                    self.assertLess(sum(shares), 100 * N)
                     # No more than there is room for, but for pieces that are on their way at this moment.
                     self.assertLessEqual(sum(shares) / 100 * LAYER * MIB, found["limit_bytes"] + LAYER * MIB)
 
