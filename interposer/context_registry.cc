@@ -92,6 +92,7 @@ ManagedContext* ContextRegistry::start() noexcept {
     lock.unlock();
     (void)open_to_peers();  // what it could not do is in the log
     started->start_kernel_times();
+    say_allocator_when_aborted();
     return started;
   } catch (...) {
     return nullptr;  // out of host memory: the allocation that asked will find out too

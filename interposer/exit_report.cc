@@ -86,19 +86,6 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
   }
 }
 
-void say_allocator_of_failed_program(int exit_code) noexcept try {
-  if (exit_code == 0 || !driver_is_loaded()) return;
-  if (!chose_pytorch_allocator() || !is_pytorch_loaded()) return;
-  log_line(LogLevel::kWarning,
-           "the program ended with exit code " + std::to_string(exit_code) +
-               ". PyTorch allocated with backend:cudaMallocAsync, which superpipe chose: memory "
-               "snapshots, torch.cuda.MemPool, mode=\"reduce-overhead\" and captures over several "
-               "streams fail with it. If the error is one of these, run the program with "
-               "--allocator native (SUPERPIPE_ALLOCATOR=native)");
-} catch (const std::bad_alloc&) {
-  // It goes unsaid.
-}
-
 void report_at_exit() noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed != nullptr) managed->end_progress();

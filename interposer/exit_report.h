@@ -20,11 +20,6 @@ void begin_reports(Configuration& configuration);
 void write_reports(const RunFigures& figures, const Configuration& configuration,
                    const ProcessName& process);
 
-/// Says, if `exit_code` is an error, that PyTorch allocated as superpipe chose, where it did so:
-/// what that allocator lacks fails with errors of PyTorch's own, which do not name superpipe. Says
-/// nothing where the process never called the driver. Calls no driver function.
-void say_allocator_of_failed_program(int exit_code) noexcept;
-
 /// Writes the reports on this process, or none if nothing was managed; where a trace was asked for
 /// and nothing was recorded, a line says so. Called once, by the library's destructor.
 ///

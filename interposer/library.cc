@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "interposer/allocator_advice.h"
 #include "interposer/call_sites.h"
 #include "interposer/configuration.h"
 #include "interposer/context_registry.h"

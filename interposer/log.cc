@@ -5,10 +5,14 @@
 #ifndef FMT_HEADER_ONLY
 #define FMT_HEADER_ONLY
 #endif
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <array>
 #include <memory>
 
 #include "policy/settings.h"
@@ -63,10 +67,20 @@ spdlog::logger*& logger() {
   return instance;
 }
 
+// What a handler of signals reads. Never destroyed, as the logger.
+LogLevel least_level = LogLevel::kWarning;
+const std::string* log_file = nullptr;
+
+iovec part_of_line(std::string_view text) noexcept {
+  return {const_cast<char*>(text.data()), text.size()};
+}
+
 }  // namespace
 
 void configure_log(LogLevel level, const std::string& file) {
   logger() = make_logger(level, file).release();
+  least_level = level;
+  log_file = file.empty() ? nullptr : new std::string(file);
 }
 
 void log_line(LogLevel level, std::string_view text) noexcept {
@@ -75,6 +89,15 @@ void log_line(LogLevel level, std::string_view text) noexcept {
   } catch (...) {
     // Nothing can be said about a line that cannot be written.
   }
+}
+
+void log_line_in_signal(LogLevel level, std::string_view text) noexcept {
+  if (level < least_level || level == LogLevel::kOff) return;
+  const int opened =
+      log_file == nullptr ? -1 : ::open(log_file->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const std::array line{part_of_line("superpipe: "), part_of_line(text), part_of_line("\n")};
+  if (::writev(opened < 0 ? STDERR_FILENO : opened, line.data(), int{line.size()}) < 0) return;
+  if (opened >= 0) ::close(opened);
 }
 
 }  // namespace superpipe

@@ -17,4 +17,8 @@ void configure_log(LogLevel level, const std::string& file);
 /// and writes at once. Never throws: a line that cannot be written is lost.
 void log_line(LogLevel level, std::string_view text) noexcept;
 
+/// As log_line(), for a handler of signals: takes no lock, allocates nothing, and tells a log file
+/// no time. Async-signal-safe.
+void log_line_in_signal(LogLevel level, std::string_view text) noexcept;
+
 }  // namespace superpipe

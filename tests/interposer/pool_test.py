@@ -1,8 +1,12 @@
 """Programs that allocate from pools of memory, on simgpu, with and without superpipe: same bytes, within the budget."""
 
+import shutil
+import signal
+import tempfile
 import unittest
+from pathlib import Path
 
-from managed_run import HEADROOM, MIB, PROGRAMS, ManagedCase
+from managed_run import HEADROOM, LIBRARY, MIB, PROGRAMS, ManagedCase
 
 
 class PoolTest(ManagedCase):
@@ -32,6 +36,44 @@ class PoolTest(ManagedCase):
             with self.subTest(mib):
                 run = self.assert_same("pools_in_threads", SUPERPIPE_GPU_MEM=f"{mib}M")
                 self.assert_within_budget(run, mib, unseen=HEADROOM)
+
+    ABORTED = ("superpipe: the program was aborted. PyTorch allocated with backend:cudaMallocAsync, "
+               "which superpipe chose")
+
+    def aborted(self, how: str, name: str = "libtorch_cpu.so", **variables: object):
+        """A run of a program that is aborted, with a library `name`: PyTorch's looks to the loader like this."""
+        with tempfile.TemporaryDirectory(prefix="superpipe-pytorch-") as folder:
+            library = shutil.copy(PROGRAMS / "libfake_interpreter.so", Path(folder) / name)
+            return self.run_managed("is_aborted", how, LD_PRELOAD=f"{LIBRARY}:{library}", **variables)
+
+    def assert_said(self, run, code: int, output: str) -> None:
+        self.assertEqual((run.code, run.output), (code, output), run.errors)
+        self.assertEqual(run.errors.count(self.ABORTED), 1, run.errors)
+        self.assertIn("--allocator native", run.errors)
+
+    def test_an_aborted_program_of_pytorch_is_told_of_the_allocator_once(self):
+        self.assert_said(self.aborted("by default"), -signal.SIGABRT, "allocated\n")
+        self.assert_said(self.aborted("handled"), 3, "allocated\nhandled\n")
+
+    def test_a_log_file_takes_the_line_of_an_aborted_program(self):
+        with tempfile.NamedTemporaryFile("r") as log:
+            run = self.aborted("by default", SUPERPIPE_LOG=f"info:{log.name}")
+            self.assertEqual((run.code, run.errors), (-signal.SIGABRT, ""))
+            self.assertEqual(log.read().count(self.ABORTED), 1)
+
+    def test_other_aborted_programs_are_told_nothing_of_the_allocator(self):
+        for how, name, variables, code in (
+                ("by default", "libother.so", {}, -signal.SIGABRT),
+                ("by default", "libtorch_cpu.so", {"SUPERPIPE_ALLOCATOR": "native"}, -signal.SIGABRT),
+                ("by default", "libtorch_cpu.so", {"SUPERPIPE_LOG": "off"}, -signal.SIGABRT),
+                ("ignored", "libtorch_cpu.so", {}, 0), ("forked", "libtorch_cpu.so", {}, 0)):
+            with self.subTest(how=how, name=name, **variables):
+                run = self.aborted(how, name, **variables)
+                self.assertEqual((run.code, run.errors), (code, ""))
+                if how == "ignored":
+                    self.assertEqual(run.output, "allocated\ngoes on\n")
+                if how == "forked":
+                    self.assertEqual(run.output, "allocated\nchild ended by signal 6\n")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,15 @@
 //
 //     pool_program SCENARIO KERNELS.fatbin [ARGUMENT]
 #include <cuda.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -166,6 +171,35 @@ void pools_in_threads(CUcontext context) {
   print_buffer("state", state);
 }
 
+/// Is aborted, with a buffer: with the signal's default action, a handler of its own, or ignoring
+/// it; or has a forked child that is.
+void is_aborted(const std::string& how) {
+  if (how == "handled") {
+    // By a handler, which the standard does not let print; nothing else runs meanwhile.
+    signal(SIGABRT, [](int) {
+      std::puts("handled");
+      std::fflush(stdout);
+      _exit(3);
+    });
+  }
+  if (how == "ignored") signal(SIGABRT, SIG_IGN);
+  allocate();
+  std::puts("allocated");
+  std::fflush(stdout);
+  if (how == "ignored") {
+    raise(SIGABRT);
+    std::puts("goes on");
+  } else if (how == "forked") {
+    const pid_t child = fork();
+    if (child == 0) std::abort();
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf("child ended by signal %d\n", WTERMSIG(status));
+  } else {
+    std::abort();
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -174,6 +208,7 @@ int main(int count, char** arguments) {
   return programs::run_scenario(
       count, arguments,
       {
+          {"is_aborted", [](const Words& words) { is_aborted(words.at(1)); }},
           {"small_pools", without_words<small_pools>},
           {"pools_in_threads", [](const Words& /*words*/) { pools_in_threads(current_context()); }},
           {"destroyed_pools", [](const Words& words) { destroyed_pools(words.at(1).c_str()); }},
