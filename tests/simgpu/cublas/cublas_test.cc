@@ -34,6 +34,24 @@ int cublasSdot_v2(void* handle, int n, const float* x, int x_step, const float* 
                   float* result);
 int cublasSgetrfBatched(void* handle, int n, float* const a[], int lda, int* pivots, int* info,
                         int batches);
+int cublasSetSmCountTarget(void* handle, int multiprocessors);
+int cublasGetSmCountTarget(void* handle, int* multiprocessors);
+int cublasGetVersion_v2(void* handle, int* version);
+int cublasGetProperty(int property, int* value);
+const char* cublasGetStatusName(int status);
+const char* cublasGetStatusString(int status);
+int cublasLtMatmulDescGetAttribute(void* product, int attribute, void* value, size_t bytes,
+                                   size_t* written);
+int cublasLtMatrixLayoutGetAttribute(void* layout, int attribute, void* value, size_t bytes,
+                                     size_t* written);
+int cublasLtMatmulAlgoInit(void* handle, int compute_type, int scale_type, int a_type, int b_type,
+                           int c_type, int d_type, int number, void* algorithm);
+int cublasLtMatmulAlgoConfigSetAttribute(void* algorithm, int attribute, const void* value,
+                                         size_t bytes);
+int cublasLtMatmulAlgoConfigGetAttribute(const void* algorithm, int attribute, void* value,
+                                         size_t bytes, size_t* written);
+int cublasLtMatmulAlgoCheck(void* handle, void* product, void* a, void* b, void* c, void* d,
+                            const void* algorithm, void* result);
 int cublasLtMatmulDescCreate(void** product, int compute_type, int scale_type);
 int cublasLtMatmulDescDestroy(void* product);
 int cublasLtMatmulDescSetAttribute(void* product, int attribute, const void* value, size_t bytes);
@@ -264,6 +282,35 @@ TEST_F(CublasTest, RoutineThatIsNotThereIsRefused) {
   EXPECT_EQ(cublasSgetrfBatched(handle_, 1, nullptr, 1, nullptr, nullptr, 1), kNotSupported);
 }
 
+TEST_F(CublasTest, AHandleKeepsWhatIsSet) {
+  int multiprocessors = -1;
+  EXPECT_EQ(cublasGetSmCountTarget(handle_, &multiprocessors), kSuccess);
+  EXPECT_EQ(multiprocessors, 0);
+  EXPECT_EQ(cublasSetSmCountTarget(handle_, 12), kSuccess);
+  EXPECT_EQ(cublasGetSmCountTarget(handle_, &multiprocessors), kSuccess);
+  EXPECT_EQ(multiprocessors, 12);
+  EXPECT_EQ(cublasSetSmCountTarget(handle_, -1), kInvalidValue);
+  EXPECT_EQ(cublasSetSmCountTarget(nullptr, 1), kNotInitialized);
+  EXPECT_EQ(cublasGetSmCountTarget(handle_, nullptr), kInvalidValue);
+}
+
+TEST_F(CublasTest, VersionIsTheSameInEachFormAndNeedsNoHandle) {
+  int version = 0;
+  ASSERT_EQ(cublasGetVersion_v2(nullptr, &version), kSuccess);
+  std::array<int, 3> parts{};
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(cublasGetProperty(i, &parts.at(i)), kSuccess);
+  EXPECT_EQ(version, 10000 * parts[0] + 100 * parts[1] + parts[2]);
+  EXPECT_EQ(parts[0], 13);
+  EXPECT_EQ(cublasGetProperty(3, parts.data()), kInvalidValue);
+}
+
+TEST_F(CublasTest, StatusCodesHaveNames) {
+  EXPECT_STREQ(cublasGetStatusName(kSuccess), "CUBLAS_STATUS_SUCCESS");
+  EXPECT_STREQ(cublasGetStatusName(kNotSupported), "CUBLAS_STATUS_NOT_SUPPORTED");
+  EXPECT_STREQ(cublasGetStatusName(99), "CUBLAS_STATUS_UNKNOWN");
+  EXPECT_STRNE(cublasGetStatusString(kInvalidValue), cublasGetStatusString(kNotSupported));
+}
+
 /// A product of cublasLt, described.
 class CublasLtTest : public CublasTest {
  protected:
@@ -323,6 +370,56 @@ TEST_F(CublasLtTest, ProductWithASecondOutputIsRefused) {
   EXPECT_EQ(returned, 0);
   EXPECT_EQ(matmul(), kNotSupported);
   EXPECT_EQ(read(c()), Matrix(kSize * kSize, 0));
+}
+
+TEST_F(CublasLtTest, DescriptionsTellWhatIsSet) {
+  int type = 0;
+  size_t written = 0;
+  EXPECT_EQ(cublasLtMatmulDescGetAttribute(product_, 0, &type, sizeof(type), &written), kSuccess);
+  EXPECT_EQ(type, 68);
+  EXPECT_EQ(written, sizeof(type));
+  int64_t leading = 0;
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout_, 4, &leading, sizeof(leading), nullptr),
+            kSuccess);
+  EXPECT_EQ(leading, kSize);
+  // The size alone, and a place that is too small.
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout_, 4, nullptr, 0, &written), kSuccess);
+  EXPECT_EQ(written, sizeof(leading));
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout_, 4, &leading, 4, nullptr), kInvalidValue);
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(layout_, 4, nullptr, 0, nullptr), kInvalidValue);
+  EXPECT_EQ(cublasLtMatrixLayoutGetAttribute(nullptr, 4, &leading, 8, nullptr), kInvalidValue);
+  // What is not set is zero.
+  int32_t transposed = 7;
+  EXPECT_EQ(cublasLtMatmulDescGetAttribute(product_, 3, &transposed, 4, nullptr), kSuccess);
+  EXPECT_EQ(transposed, 0);
+}
+
+TEST_F(CublasLtTest, AnAlgorithmIsMadeByItsNumberAndChecked) {
+  std::array<uint64_t, 8> algorithm{};
+  ASSERT_EQ(cublasLtMatmulAlgoInit(handle_, 68, 0, 0, 0, 0, 0, 21, algorithm.data()), kSuccess);
+  uint32_t number = 0;
+  size_t written = 0;
+  EXPECT_EQ(cublasLtMatmulAlgoConfigGetAttribute(algorithm.data(), 0, &number, 4, &written),
+            kSuccess);
+  EXPECT_EQ(number, 21U);
+  EXPECT_EQ(written, 4U);
+  const uint16_t shape = 5;
+  EXPECT_EQ(cublasLtMatmulAlgoConfigSetAttribute(algorithm.data(), 8, &shape, 2), kSuccess);
+  uint16_t kept = 0;
+  EXPECT_EQ(cublasLtMatmulAlgoConfigGetAttribute(algorithm.data(), 8, &kept, 2, nullptr), kSuccess);
+  EXPECT_EQ(kept, shape);
+  EXPECT_EQ(cublasLtMatmulAlgoConfigSetAttribute(algorithm.data(), 16, &shape, 2), kInvalidValue);
+  EXPECT_EQ(cublasLtMatmulAlgoConfigSetAttribute(algorithm.data(), 8, &shape, 8), kInvalidValue);
+
+  std::array<uint64_t, 12> result{};
+  EXPECT_EQ(cublasLtMatmulAlgoCheck(handle_, product_, layout_, layout_, layout_, layout_,
+                                    algorithm.data(), result.data()),
+            kSuccess);
+  EXPECT_TRUE(std::equal(algorithm.begin(), algorithm.end(), result.begin()));
+  set(kEpilogue, uint32_t{2 | 128});  // RELU_AUX
+  EXPECT_EQ(cublasLtMatmulAlgoCheck(handle_, product_, layout_, layout_, layout_, layout_,
+                                    algorithm.data(), result.data()),
+            kNotSupported);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <new>
 
+#include "tools/simgpu/cublas/information.h"
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/export.h"
@@ -21,7 +22,22 @@ struct Handle {
   CUstream stream = nullptr;
   int pointer_mode = kHost;
   int math_mode = 0;
+  int atomics_mode = 0;
+  int multiprocessors = 0;  ///< that a kernel shall take; 0: the library chooses
 };
+
+int set(Handle* handle, int Handle::*field, int value) noexcept {
+  if (handle == nullptr) return kNotInitialized;
+  handle->*field = value;
+  return kSuccess;
+}
+
+int get(const Handle* handle, int Handle::*field, int* value) noexcept {
+  if (handle == nullptr) return kNotInitialized;
+  if (value == nullptr) return kInvalidValue;
+  *value = handle->*field;
+  return kSuccess;
+}
 
 /// The address of a factor that the routine reads on the device; null if the pointer mode says that
 /// it lies on the host.
@@ -116,22 +132,46 @@ SIMGPU_EXPORT int cublasSetPointerMode_v2(Handle* handle, int mode) {
 }
 
 SIMGPU_EXPORT int cublasGetPointerMode_v2(Handle* handle, int* mode) {
-  if (handle == nullptr) return kNotInitialized;
-  if (mode == nullptr) return kInvalidValue;
-  *mode = handle->pointer_mode;
-  return kSuccess;
+  return get(handle, &Handle::pointer_mode, mode);
 }
 
+// What these set changes no result, and no time that simgpu models.
 SIMGPU_EXPORT int cublasSetMathMode(Handle* handle, int mode) {
-  if (handle == nullptr) return kNotInitialized;
-  handle->math_mode = mode;
-  return kSuccess;
+  return set(handle, &Handle::math_mode, mode);
+}
+SIMGPU_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
+  return get(handle, &Handle::math_mode, mode);
+}
+SIMGPU_EXPORT int cublasSetAtomicsMode(Handle* handle, int mode) {
+  return set(handle, &Handle::atomics_mode, mode);
+}
+SIMGPU_EXPORT int cublasGetAtomicsMode(Handle* handle, int* mode) {
+  return get(handle, &Handle::atomics_mode, mode);
+}
+SIMGPU_EXPORT int cublasSetSmCountTarget(Handle* handle, int multiprocessors) {
+  if (handle != nullptr && multiprocessors < 0) return kInvalidValue;
+  return set(handle, &Handle::multiprocessors, multiprocessors);
+}
+SIMGPU_EXPORT int cublasGetSmCountTarget(Handle* handle, int* multiprocessors) {
+  return get(handle, &Handle::multiprocessors, multiprocessors);
 }
 
-SIMGPU_EXPORT int cublasGetMathMode(Handle* handle, int* mode) {
-  if (handle == nullptr) return kNotInitialized;
-  if (mode == nullptr) return kInvalidValue;
-  *mode = handle->math_mode;
+/// XLA asks without a handle, for which NVIDIA's library has an answer, too.
+SIMGPU_EXPORT int cublasGetVersion_v2(Handle* /*handle*/, int* version) {
+  if (version == nullptr) return kInvalidValue;
+  *version = kVersion;
+  return kSuccess;
+}
+SIMGPU_EXPORT int cublasGetProperty(int property, int* value) {
+  return version_part(property, value);
+}
+SIMGPU_EXPORT std::size_t cublasGetCudartVersion() { return kRuntimeVersion; }
+SIMGPU_EXPORT const char* cublasGetStatusName(int status) { return status_name(status); }
+SIMGPU_EXPORT const char* cublasGetStatusString(int status) { return status_text(status); }
+
+/// Nothing is logged, whatever is asked for.
+SIMGPU_EXPORT int cublasLoggerConfigure(int /*is_on*/, int /*to_stdout*/, int /*to_stderr*/,
+                                        const char* /*file*/) {
   return kSuccess;
 }
 

@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "tools/simgpu/cublas/information.h"
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/export.h"
@@ -18,6 +19,8 @@ namespace {
 // Attributes of a matrix product whose values say what is read and written. Source: cuBLAS,
 // cublasLtMatmulDescAttributes_t.
 enum Attribute : int {
+  kComputeType = 0,
+  kScaleType = 1,
   kPointerMode = 2,
   kTransposeA = 3,
   kEpilogue = 7,
@@ -32,7 +35,7 @@ enum Attribute : int {
 };
 
 // Attributes of a matrix. Source: cuBLAS, cublasLtMatrixLayoutAttribute_t.
-enum LayoutAttribute : int { kType = 0, kRows = 2, kColumns = 3, kBatches = 5 };
+enum LayoutAttribute : int { kType = 0, kRows = 2, kColumns = 3, kLeading = 4, kBatches = 5 };
 
 // Bits of cublasLtEpilogue_t.
 enum Epilogue : std::uint32_t { kDefault = 1, kRelu = 2, kBias = 4, kGelu = 32 };
@@ -53,9 +56,16 @@ struct Description {
   const void* pointer(int attribute) const { return get<const void*>(attribute, nullptr); }
 };
 
+/// cublasLtMatmulAlgo_t. Programs copy it as bytes. A word for each attribute of its configuration
+/// (cublasLtMatmulAlgoConfigAttributes_t, of which none is larger): none changes a product here.
+struct Algorithm {
+  std::uint32_t configuration[16];
+};
+static_assert(sizeof(Algorithm) == 64);
+
 /// cublasLtMatmulHeuristicResult_t.
 struct HeuristicResult {
-  std::uint64_t algorithm[8];
+  Algorithm algorithm;
   std::size_t workspace_bytes;
   int state;
   float waves;
@@ -87,6 +97,26 @@ int set(Description* description, int attribute, const void* value, std::size_t 
   return kSuccess;
 }
 
+/// Copies a value that is set, or zeros, to `value`, of `bytes`, or if that is 0 only tells the
+/// size in `*written`, which may be null.
+int get(const Description* description, int attribute, void* value, std::size_t bytes,
+        std::size_t* written) noexcept {
+  if (description == nullptr || (value == nullptr && bytes != 0)) return kInvalidValue;
+  if (bytes == 0 && written == nullptr) return kInvalidValue;
+  const auto found = description->values.find(attribute);
+  const bool is_set = found != description->values.end();
+  if (is_set && bytes != 0 && bytes < found->second.size()) return kInvalidValue;
+  if (bytes != 0) std::memset(value, 0, bytes);
+  if (is_set && bytes != 0) std::memcpy(value, found->second.data(), found->second.size());
+  if (written != nullptr) *written = is_set ? found->second.size() : bytes;
+  return kSuccess;
+}
+
+/// Whether `configuration` of an algorithm has a word for `attribute`, and `bytes` fit it.
+bool is_word(int attribute, std::size_t bytes) noexcept {
+  return attribute >= 0 && attribute < 16 && bytes >= 1 && bytes <= sizeof(std::uint32_t);
+}
+
 /// The extents of the product, from the layouts of its first factor and of its result.
 Product extents_of(const Description& product, const Description& a, const Description& d) {
   const bool transposed = product.get<std::int32_t>(kTransposeA, 0) != 0;
@@ -112,7 +142,18 @@ bool is_supported(const Description& product) {
 
 }  // namespace
 
-SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return 130100; }
+SIMGPU_EXPORT std::size_t cublasLtGetVersion() { return kVersion; }
+SIMGPU_EXPORT std::size_t cublasLtGetCudartVersion() { return kRuntimeVersion; }
+SIMGPU_EXPORT int cublasLtGetProperty(int property, int* value) {
+  return version_part(property, value);
+}
+SIMGPU_EXPORT const char* cublasLtGetStatusName(int status) { return status_name(status); }
+SIMGPU_EXPORT const char* cublasLtGetStatusString(int status) { return status_text(status); }
+
+/// Nothing is logged, whatever is asked for.
+SIMGPU_EXPORT int cublasLtLoggerSetLevel(int /*level*/) { return kSuccess; }
+SIMGPU_EXPORT int cublasLtLoggerSetMask(int /*mask*/) { return kSuccess; }
+SIMGPU_EXPORT int cublasLtLoggerForceDisable() { return kSuccess; }
 
 /// The handle has no state: cuBLAS's own handles serve as well, as they do with NVIDIA's library.
 SIMGPU_EXPORT int cublasLtCreate(void** handle) {
@@ -127,22 +168,38 @@ SIMGPU_EXPORT int cublasLtDestroy(void* handle) {
   return handle == nullptr ? kNotInitialized : kSuccess;
 }
 
-SIMGPU_EXPORT int cublasLtMatmulDescCreate(Description** product, int /*compute_type*/,
-                                           int /*scale_type*/) {
-  return create(product);
+SIMGPU_EXPORT int cublasLtMatmulDescCreate(Description** product, int compute_type,
+                                           int scale_type) {
+  if (const int status = create(product); status != kSuccess) return status;
+  const std::uint32_t epilogue = kDefault;
+  for (const int status : {set(*product, kComputeType, &compute_type, sizeof(compute_type)),
+                           set(*product, kScaleType, &scale_type, sizeof(scale_type)),
+                           set(*product, kEpilogue, &epilogue, sizeof(epilogue))}) {
+    if (status == kSuccess) continue;
+    destroy(*product);
+    return status;
+  }
+  return kSuccess;
 }
 SIMGPU_EXPORT int cublasLtMatmulDescDestroy(Description* product) { return destroy(product); }
 SIMGPU_EXPORT int cublasLtMatmulDescSetAttribute(Description* product, int attribute,
                                                  const void* value, std::size_t bytes) {
   return set(product, attribute, value, bytes);
 }
+SIMGPU_EXPORT int cublasLtMatmulDescGetAttribute(Description* product, int attribute, void* value,
+                                                 std::size_t bytes, std::size_t* written) {
+  return get(product, attribute, value, bytes, written);
+}
 
 SIMGPU_EXPORT int cublasLtMatrixLayoutCreate(Description** layout, int type, std::uint64_t rows,
-                                             std::uint64_t columns, std::int64_t /*leading*/) {
+                                             std::uint64_t columns, std::int64_t leading) {
   if (const int status = create(layout); status != kSuccess) return status;
+  const std::int32_t batches = 1;
   for (const int status :
        {set(*layout, kType, &type, sizeof(type)), set(*layout, kRows, &rows, sizeof(rows)),
-        set(*layout, kColumns, &columns, sizeof(columns))}) {
+        set(*layout, kColumns, &columns, sizeof(columns)),
+        set(*layout, kLeading, &leading, sizeof(leading)),
+        set(*layout, kBatches, &batches, sizeof(batches))}) {
     if (status == kSuccess) continue;
     destroy(*layout);
     return status;
@@ -154,6 +211,10 @@ SIMGPU_EXPORT int cublasLtMatrixLayoutSetAttribute(Description* layout, int attr
                                                    const void* value, std::size_t bytes) {
   return set(layout, attribute, value, bytes);
 }
+SIMGPU_EXPORT int cublasLtMatrixLayoutGetAttribute(Description* layout, int attribute, void* value,
+                                                   std::size_t bytes, std::size_t* written) {
+  return get(layout, attribute, value, bytes, written);
+}
 
 SIMGPU_EXPORT int cublasLtMatmulPreferenceCreate(Description** preference) {
   return create(preference);
@@ -164,6 +225,53 @@ SIMGPU_EXPORT int cublasLtMatmulPreferenceDestroy(Description* preference) {
 SIMGPU_EXPORT int cublasLtMatmulPreferenceSetAttribute(Description* preference, int attribute,
                                                        const void* value, std::size_t bytes) {
   return set(preference, attribute, value, bytes);
+}
+SIMGPU_EXPORT int cublasLtMatmulPreferenceGetAttribute(Description* preference, int attribute,
+                                                       void* value, std::size_t bytes,
+                                                       std::size_t* written) {
+  return get(preference, attribute, value, bytes, written);
+}
+
+/// An algorithm by its number, as a program has noted it. All compute the same here.
+SIMGPU_EXPORT int cublasLtMatmulAlgoInit(void* handle, int /*compute_type*/, int /*scale_type*/,
+                                         int /*a_type*/, int /*b_type*/, int /*c_type*/,
+                                         int /*d_type*/, int number, Algorithm* algorithm) {
+  if (handle == nullptr) return kNotInitialized;
+  if (algorithm == nullptr || number < 0) return kInvalidValue;
+  *algorithm = {};
+  algorithm->configuration[0] = static_cast<std::uint32_t>(number);
+  return kSuccess;
+}
+SIMGPU_EXPORT int cublasLtMatmulAlgoConfigSetAttribute(Algorithm* algorithm, int attribute,
+                                                       const void* value, std::size_t bytes) {
+  if (algorithm == nullptr || value == nullptr || !is_word(attribute, bytes)) return kInvalidValue;
+  std::uint32_t& word = algorithm->configuration[attribute];
+  word = 0;
+  std::memcpy(&word, value, bytes);
+  return kSuccess;
+}
+SIMGPU_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int attribute,
+                                                       void* value, std::size_t bytes,
+                                                       std::size_t* written) {
+  if (algorithm == nullptr || value == nullptr || !is_word(attribute, bytes)) return kInvalidValue;
+  std::memcpy(value, &algorithm->configuration[attribute], bytes);
+  if (written != nullptr) *written = bytes;
+  return kSuccess;
+}
+SIMGPU_EXPORT int cublasLtMatmulAlgoCheck(void* handle, Description* product, Description* a,
+                                          Description* b, Description* c, Description* d,
+                                          const Algorithm* algorithm, HeuristicResult* result) {
+  if (handle == nullptr) return kNotInitialized;
+  if (product == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
+      algorithm == nullptr || result == nullptr) {
+    return kInvalidValue;
+  }
+  if (!is_supported(*product)) return kNotSupported;
+  const Algorithm checked = *algorithm;  // which may be the result's own
+  *result = {};
+  result->algorithm = checked;
+  result->waves = 1.0F;
+  return kSuccess;
 }
 
 SIMGPU_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, Description* product, Description* a,
