@@ -14,7 +14,7 @@ install(TARGETS superpipe_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
-foreach(target simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt)
+foreach(target simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt simgpu_loader)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu
             NAMELINK_SKIP)
@@ -41,7 +41,7 @@ endforeach()
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
 foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe superpipe_nvtx superpipe_simgpu simgpu_driver simgpu_cudart simgpu_cublas
-        simgpu_cublaslt superpipe_minilm superpipe_layers)
+        simgpu_cublaslt simgpu_loader superpipe_minilm superpipe_layers)
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})
   endif()

@@ -14,14 +14,15 @@ namespace {
 
 const Installation kParts = {"/opt/sp/lib/libsuperpipe.so", "/opt/sp/lib/superpipe/simgpu",
                              "/opt/sp/lib/superpipe/simgpu/libcuda.so.1",
-                             "/opt/sp/lib/superpipe/simgpu/libcudart.so.13"};
+                             "/opt/sp/lib/superpipe/simgpu/libcudart.so.13",
+                             "/opt/sp/lib/superpipe/simgpu/libsimgpu_loader.so"};
 
 using Changes = std::map<std::string, std::optional<std::string>>;
 
 class EnvironmentChanges : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* const name : {"LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS"}) {
+    for (const char* const name : {"LD_AUDIT", "LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS"}) {
       unsetenv(name);
     }
     for (const Setting& setting : all_settings()) {
@@ -67,7 +68,8 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
   RunOptions options;
   options.flag(SettingId::kSimulate) = "1";
   const Changes expected = {
-      {"LD_PRELOAD", kParts.preload_library + ":" + kParts.simgpu_runtime},
+      {"LD_AUDIT", kParts.simgpu_loader},
+      {"LD_PRELOAD", kParts.preload_library},
       {"LD_LIBRARY_PATH", kParts.simgpu_folder},
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
       {"SUPERPIPE_FILL", "zero"},
@@ -112,12 +114,21 @@ TEST_F(EnvironmentChanges, KeepsAnEarlierLibraryPathBehindSimgpu) {
   EXPECT_EQ(changes(options)["LD_LIBRARY_PATH"], kParts.simgpu_folder + ":/usr/local/lib");
 }
 
+TEST_F(EnvironmentChanges, KeepsAnEarlierAuditBehindSimgpus) {
+  setenv("LD_AUDIT", ("/usr/lib/libother.so:" + kParts.simgpu_loader).c_str(), 1);
+  RunOptions options;
+  EXPECT_EQ(changes(options).count("LD_AUDIT"), 0U);
+  options.flag(SettingId::kSimulate) = "1";
+  EXPECT_EQ(changes(options)["LD_AUDIT"], kParts.simgpu_loader + ":/usr/lib/libother.so");
+}
+
 TEST_F(EnvironmentChanges, LeavesOnlySimgpuInFrontWhenSwitchedOff) {
   setenv("SUPERPIPE_OFF", "1", 1);
   EXPECT_EQ(changes({}).count("LD_PRELOAD"), 0U);
   RunOptions options;
   options.flag(SettingId::kSimulate) = "1";
-  EXPECT_EQ(changes(options)["LD_PRELOAD"], kParts.simgpu_runtime);
+  EXPECT_EQ(changes(options).count("LD_PRELOAD"), 0U);
+  EXPECT_EQ(changes(options)["LD_AUDIT"], kParts.simgpu_loader);
 }
 
 TEST_F(EnvironmentChanges, LetsAFlagForBytesReplaceVariablesForLayers) {

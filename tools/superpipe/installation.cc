@@ -20,6 +20,7 @@ Installation this_installation() {
                       simgpu.string(),
                       (simgpu / "libcuda.so.1").string(),
                       (simgpu / "libcudart.so.13").string(),
+                      (simgpu / "libsimgpu_loader.so").string(),
                       (executable.parent_path() / "superpipe.simgpu.so").string(),
                       (lib / "libsuperpipe.simgpu.so").string()};
 }

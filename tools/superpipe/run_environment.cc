@@ -70,7 +70,7 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   }
   if (options.simulates()) {
     changes.push_back({variable_of(SettingId::kDriver), parts.simgpu_driver});
-    preload.push_back(parts.simgpu_runtime);
+    changes.push_back({"LD_AUDIT", prepended({parts.simgpu_loader}, "LD_AUDIT", ":")});
     for (const Setting& setting : all_settings()) {
       if (*setting.simulated_value == '\0' || values.given(setting.id) != nullptr) continue;
       changes.push_back({setting.variable, setting.simulated_value});

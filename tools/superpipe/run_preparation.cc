@@ -31,6 +31,7 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
   if (options.simulates()) {
     needed.push_back(&parts.simgpu_driver);
     needed.push_back(&parts.simgpu_runtime);
+    needed.push_back(&parts.simgpu_loader);
   }
   for (const std::string* const part : needed) {
     if (part->empty()) return "cannot tell where superpipe is installed: /proc is not mounted";
@@ -40,7 +41,7 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
     }
     if (part->find_first_of(": ;") != std::string::npos) {
       return "superpipe lies in a folder whose name has a space, a colon or a semicolon (" + *part +
-             "), which the loader's LD_PRELOAD cannot name; move it";
+             "), which the loader's LD_PRELOAD and LD_AUDIT cannot name; move it";
     }
   }
   return {};
