@@ -80,9 +80,7 @@ class Bench:
         variables = {**inherited, "SIMGPU_CALL_COSTS": "on", "SIMGPU_H2D_GBPS": link, "SIMGPU_D2H_GBPS": link,
                      "SIMGPU_DEVICE_GBPS": str(program.memory / self.slow), "SIMGPU_STATS": str(driver)}
         if program.is_torch:
-            # The wheel's RPATH comes before LD_LIBRARY_PATH: only a preload is before both.
-            variables |= {"LD_PRELOAD": f"{self.build.simgpu}/libcublas.so.13:{self.build.simgpu}/libcublasLt.so.13",
-                          "PYTORCH_ALLOC_CONF": ALLOCATORS["async"], "SIMGPU_COMPUTE_ENGINES": "2",
+            variables |= {"PYTORCH_ALLOC_CONF": ALLOCATORS["async"], "SIMGPU_COMPUTE_ENGINES": "2",
                           "SUPERPIPE_HEADROOM": f"{HEADROOM // MIB}M"}
         if without_superpipe:
             variables["SUPERPIPE_OFF"] = "1"

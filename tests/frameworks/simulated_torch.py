@@ -66,8 +66,6 @@ def simulated_run(build: Build, program: list, *, allocator: str, managed: bool,
                      if not key.startswith(("SUPERPIPE_", "SIMGPU_"))
                      or key == "SUPERPIPE_SHARED_FOLDER"}
         variables |= {"PYTORCH_ALLOC_CONF": ALLOCATORS[allocator], "SIMGPU_STATS": str(stats),
-                      # The wheel's RPATH comes before LD_LIBRARY_PATH: only a preload is before both.
-                      "LD_PRELOAD": f"{build.simgpu}/libcublas.so.13:{build.simgpu}/libcublasLt.so.13",
                       "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/triton"}
         variables |= environment or {}
         if not managed:
