@@ -5,6 +5,7 @@
 
 #include "interposer/context_registry.h"
 #include "interposer/copy_recorder.h"
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
@@ -132,6 +133,11 @@ CUresult free_unmanaged(CUdeviceptr dptr, const Call& call) noexcept {
   return call();
 }
 
+bool has_no_context() noexcept {
+  CUcontext current = nullptr;
+  return driver().cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == nullptr;
+}
+
 /// Frees in the order of `stream`.
 template <typename Call>
 CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noexcept {
@@ -146,6 +152,13 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
     const auto free = [&] { return change_passthrough(PassthroughChange::kLateFree, call); };
     if (!managed->can_order(stream)) return free();
     return trace_free(*managed, dptr, stream, CUDA_SUCCESS, free);
+  }
+  // A stream that is named tells its context, so the thread needs none: a finalizer's may have
+  // none.
+  std::optional<InContext> in_context;
+  if (has_no_context()) {
+    if (stream == kLegacyStream || stream == kPerThreadStream) return CUDA_ERROR_INVALID_CONTEXT;
+    in_context.emplace(managed->context());
   }
   // Another device, or another context of this one, has used it, and frees it in its own order.
   if (!managed->can_order(stream)) {

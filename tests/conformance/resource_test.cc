@@ -51,6 +51,23 @@ TEST_F(OwnPool, GivesMemoryThatIsUsedInStreamOrder) {
   CU_EXPECT(CUDA_SUCCESS, cu().cuMemPoolDestroy(pool));
 }
 
+TEST_F(OwnPool, TakesBackMemoryInAStreamThatIsNamedWithoutACurrentContext) {
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  CU_ASSERT(make_pool(&pool));
+  CUdeviceptr memory = 0;
+  CU_ASSERT(cu().cuMemAllocFromPoolAsync(&memory, kResourceBytes, pool, stream.get()));
+  CUcontext current = nullptr;
+  CU_ASSERT(cu().cuCtxPopCurrent_v2(&current));
+  const CUresult in_default_stream = cu().cuMemFreeAsync(memory, nullptr);
+  const CUresult in_named_stream = cu().cuMemFreeAsync(memory, stream.get());
+  CU_ASSERT(cu().cuCtxPushCurrent_v2(current));
+  CU_EXPECT(CUDA_ERROR_INVALID_CONTEXT, in_default_stream);
+  CU_EXPECT(CUDA_SUCCESS, in_named_stream);
+  CU_ASSERT(cu().cuStreamSynchronize(stream.get()));
+  CU_EXPECT(CUDA_SUCCESS, cu().cuMemPoolDestroy(pool));
+}
+
 TEST_F(OwnPool, MayBeDestroyedWhileItsAllocationsLive) {
   // The manual: the pool's resources are released when its last allocation is freed.
   const Stream stream;

@@ -37,6 +37,10 @@ class PoolTest(ManagedCase):
                 run = self.assert_same("pools_in_threads", SUPERPIPE_GPU_MEM=f"{mib}M")
                 self.assert_within_budget(run, mib, unseen=HEADROOM)
 
+    def test_a_thread_without_a_context_frees_in_the_order_of_a_stream(self):
+        run = self.assert_same("freed_without_context", SUPERPIPE_GPU_MEM="14M")
+        self.assert_moved(run)
+
     ABORTED = ("superpipe: the program was aborted. PyTorch allocated with backend:cudaMallocAsync, "
                "which superpipe chose")
 

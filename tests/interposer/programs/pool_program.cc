@@ -171,6 +171,28 @@ void pools_in_threads(CUcontext context) {
   print_buffer("state", state);
 }
 
+/// Buffers that a thread without a context frees in the order of a stream, while others give way.
+void freed_without_context() {
+  const auto weights = load_layers(8);
+  const CUdeviceptr state = allocate();
+  CHECK(cuMemsetD8(state, 0, kBytes));
+  CUstream stream = nullptr;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 6; ++i) {
+    CUdeviceptr buffer = 0;
+    CHECK(cuMemAllocAsync(&buffer, kBytes, stream));
+    CHECK(cuMemsetD8Async(buffer, static_cast<unsigned char>(i + 1), kBytes, stream));
+    CHECK(cuStreamSynchronize(stream));
+    print_buffer("before", buffer);
+    run_passes(1, state, weights);
+    std::thread([&] {
+      std::printf("default stream %d\n", cuMemFreeAsync(buffer, nullptr));
+      CHECK(cuMemFreeAsync(buffer, stream));
+    }).join();
+  }
+  print_buffer("state", state);
+}
+
 /// Is aborted, with a buffer: with the signal's default action, a handler of its own, or ignoring
 /// it; or has a forked child that is.
 void is_aborted(const std::string& how) {
@@ -208,6 +230,7 @@ int main(int count, char** arguments) {
   return programs::run_scenario(
       count, arguments,
       {
+          {"freed_without_context", without_words<freed_without_context>},
           {"is_aborted", [](const Words& words) { is_aborted(words.at(1)); }},
           {"small_pools", without_words<small_pools>},
           {"pools_in_threads", [](const Words& /*words*/) { pools_in_threads(current_context()); }},

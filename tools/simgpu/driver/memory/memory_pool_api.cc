@@ -56,7 +56,10 @@ CUresult allocate_from_pool(CUdeviceptr* out, std::uint64_t size, CUmemoryPool h
 
 CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream) {
   SIMGPU_ENTER(cuMemFreeAsync);
-  SIMGPU_CONTEXT(context);
+  // A stream that is named tells the context; the default ones need a current one.
+  Context* context = context_of_made_stream(handle);
+  if (context == nullptr) context = current_context();
+  if (const CUresult broken = check_context(context); broken != CUDA_SUCCESS) return broken;
   StreamPtr stream;
   if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);
       result != CUDA_SUCCESS) {

@@ -101,6 +101,13 @@ CUresult resolve_stream(Context& context, CUstream handle, NullStream null_strea
   return CUDA_SUCCESS;
 }
 
+Context* context_of_made_stream(CUstream handle) {
+  const bool is_default =
+      handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+  const StreamPtr found = is_default ? nullptr : made_streams().find(handle);
+  return found == nullptr ? nullptr : &found->context;
+}
+
 CUstream create_stream(Context& context, unsigned flags, int priority, GreenContext* green) {
   const StreamKind kind =
       (flags & CU_STREAM_NON_BLOCKING) != 0 ? StreamKind::kNonBlocking : StreamKind::kBlocking;

@@ -17,6 +17,10 @@ enum class NullStream { kLegacy, kPerThread };
 ///     gone.
 CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out);
 
+/// The context of a stream that cuStreamCreate made; null where `handle` names none such.
+/// Thread-safe.
+Context* context_of_made_stream(CUstream handle);
+
 /// Makes a stream of `context`, or of its green context `green`; `flags` and `priority` are what
 /// its getters answer.
 CUstream create_stream(Context& context, unsigned flags, int priority,
