@@ -20,6 +20,8 @@ namespace superpipe {
 
 /// The code of a process that ends because of SUPERPIPE_STRICT.
 inline constexpr int kExitBadConfiguration = 2;
+/// The code of a program that never opened the driver, because of SUPERPIPE_STRICT.
+inline constexpr int kExitWithoutDriver = 125;
 
 /// How kernels are timed for a trace.
 enum class KernelTimes { kEvents, kCupti, kOff };

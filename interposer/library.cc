@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -15,6 +16,7 @@
 #include "interposer/copy_recorder.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/driver/loader.h"
+#include "interposer/driver_of_run.h"
 #include "interposer/exit_report.h"
 #include "interposer/framework_environment.h"
 #include "interposer/hooks/lookup.h"
@@ -44,8 +46,13 @@ void leave_child_alone() {
 /// Registered by on_exit(), which alone tells the exit code. It runs behind our destructor, so what
 /// it says is the last line.
 void on_exit_with(int status, void* /*data*/) {
+  if (::getpid() != owner) return;
   // What the process that waits for this one is told: the lowest eight bits.
-  if (::getpid() == owner) say_allocator_of_failed_program(status & 0xFF);
+  const int code = status & 0xFF;
+  say_allocator_of_failed_program(code);
+  if (code != 0 || !say_if_driver_was_never_opened() || !process_configuration().strict) return;
+  std::fflush(nullptr);
+  ::_exit(kExitWithoutDriver);
 }
 
 /// Runs before the program's main and before its constructors' CUDA calls; touches no driver, so a
@@ -104,6 +111,8 @@ __attribute__((constructor)) void start() {
       CopyRecorder::start(configuration.copies_file);
     }
     set_process_configuration(std::move(read.configuration));
+    begin_watching_for_driver();
+    call_when_driver_is_loaded(note_driver_of_run);
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
     ::on_exit(on_exit_with, nullptr);

@@ -242,7 +242,8 @@ Table make_table() {
        .flag = "--strict",
        .help =
            "Where superpipe cannot manage the program, a bad variable included, stop it instead "
-           "of running it without superpipe"},
+           "of running it without superpipe; one that ends without having opened the driver has "
+           "exit code 125"},
       {.id = Id::kPlan,
        .kind = Kind::kInputFile,
        .variable = "SUPERPIPE_PLAN",

@@ -93,6 +93,8 @@ std::string& pending_line() {
   return *line;
 }
 
+void (*when_loaded)() noexcept = nullptr;
+
 // The driver's own constructors may call cu* functions while dlopen runs in this thread.
 constinit thread_local bool loading_in_this_thread = false;
 
@@ -208,6 +210,7 @@ void load_driver() {
       }
       loaded_driver.store(driver, std::memory_order_release);
       log_line(LogLevel::kInfo, "driver: " + found.path);
+      if (when_loaded != nullptr) when_loaded();
     }
   }
   loading_in_this_thread = false;
@@ -378,6 +381,10 @@ OptionalCalls::OptionalCalls() noexcept { ++optional_calls; }
 OptionalCalls::~OptionalCalls() { --optional_calls; }
 
 void say_when_driver_loads(std::string text) { pending_line() = std::move(text); }
+
+void call_when_driver_is_loaded(void (*function)() noexcept) { when_loaded = function; }
+
+bool driver_was_looked_for() noexcept { return load_attempted.load(std::memory_order_acquire); }
 
 const std::string& loaded_driver_path() noexcept {
   static const auto* const none = new std::string;

@@ -86,6 +86,13 @@ class OptionalCalls {
 /// that use CUDA stays unsaid in others. Not thread-safe: called before the program starts.
 void say_when_driver_loads(std::string text);
 
+/// Has `function` called by the thread that has loaded the driver, when it is there. Not
+/// thread-safe: called before the program starts.
+void call_when_driver_is_loaded(void (*function)() noexcept);
+
+/// Whether a driver was looked for: loaded, or not found.
+[[nodiscard]] bool driver_was_looked_for() noexcept;
+
 /// The driver that was loaded; empty before, and when there is none.
 [[nodiscard]] const std::string& loaded_driver_path() noexcept;
 

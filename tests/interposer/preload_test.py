@@ -384,6 +384,59 @@ class StartTest(unittest.TestCase):
             with self.subTest(what):
                 self.assertEqual(run("end-with", *arguments, **variables).stderr, "")
 
+    NEVER_OPENED = "superpipe: the program never opened the CUDA driver"
+
+    def run_with_summary(self, *arguments, **variables):
+        """A run of the probe, or of a shell, that asks for a summary, in a folder of its own, which is empty at its end."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(*arguments, **{"SUPERPIPE_SUMMARY": 1, "SUPERPIPE_SHARED_FOLDER": folder, **variables})
+            self.assertEqual(os.listdir(folder), [])
+        return result
+
+    def test_a_program_that_never_opened_the_driver_is_told_so(self):
+        result = self.run_with_summary("environment", "HOME")
+        self.assertEqual(result.returncode, 0)
+        self.assert_one_line(result.stderr, self.NEVER_OPENED, "--strict")
+        result = self.run_with_summary("environment", "HOME", SUPERPIPE_STRICT=1)
+        self.assertEqual(result.returncode, 125)
+        self.assert_one_line(result.stderr, self.NEVER_OPENED)
+        self.assertNotEqual(result.stdout, "", "what the program printed is not lost")
+
+    def test_other_programs_are_told_nothing_of_that(self):
+        for what, arguments, variables, code in (
+                ("it opened the driver", ("init",), {}, 0),
+                ("no summary", ("environment", "HOME"), {"SUPERPIPE_SUMMARY": 0}, 0),
+                ("another process began the run", ("environment", "HOME"), {"SUPERPIPE_RUN_ROOT": 1}, 0),
+                ("off", ("environment", "HOME"), {"SUPERPIPE_OFF": 1, "SUPERPIPE_STRICT": 1}, 0)):
+            with self.subTest(what):
+                result = self.run_with_summary(*arguments, **variables)
+                self.assertEqual((result.returncode, self.NEVER_OPENED in result.stderr), (code, False), result.stderr)
+        result = self.run_with_summary("init", driver="/nonexistent/libcuda.so.1")
+        self.assert_one_line(result.stderr, "no such file")
+
+    @unittest.skipIf(SANITIZER, "Python cannot load the sanitizer's runtime late")
+    def test_a_process_that_another_one_starts_may_open_the_driver(self):
+        for what, program, is_told in (
+                ("its child opens it", f"import subprocess; subprocess.call(['{PROBE}', 'init'])", False),
+                ("its child does not", f"import subprocess; subprocess.call(['{PROBE}', 'environment', 'HOME'])", True),
+                ("a forked child opens it", "import ctypes, os\nif os.fork() == 0:\n"
+                 "    ctypes.CDLL('libcuda.so.1').cuInit(0); os._exit(0)\nos.wait()", False),
+                ("it fails by itself", "raise SystemExit(2)", False)):
+            with self.subTest(what):
+                result = self.run_with_summary("-c", program, program=sys.executable, SUPERPIPE_STRICT=1)
+                self.assertEqual(self.NEVER_OPENED in result.stderr, is_told, result.stderr)
+                self.assertEqual(result.returncode, 125 if is_told else 2 if "fails" in what else 0)
+
+    @unittest.skipIf(SANITIZER, "Python cannot load the sanitizer's runtime late")
+    def test_marks_of_processes_that_are_gone_are_removed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            begin = f"import subprocess, os; subprocess.call(['{PROBE}', 'init']); os._exit(0)"
+            shared = {"SUPERPIPE_SUMMARY": 1, "SUPERPIPE_SHARED_FOLDER": folder}
+            run("-c", begin, program=sys.executable, **shared)
+            self.assertEqual(len(os.listdir(folder)), 1, "it could not remove the mark itself")
+            run("init", **shared)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_frameworks_are_left_alone_when_native_or_off(self):
         for variables in ({"SUPERPIPE_ALLOCATOR": "native"}, {"SUPERPIPE_OFF": 1}):
             with self.subTest(variables):
