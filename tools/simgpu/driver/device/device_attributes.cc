@@ -8,12 +8,11 @@
 #include <string_view>
 
 #include "tools/simgpu/driver/device/device.h"
+#include "tools/simgpu/driver/device/identity.h"
 #include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
-
-constexpr char kName[] = "simgpu H200";
 
 constexpr int kBusBits = 6144;
 
@@ -70,8 +69,8 @@ constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH, 131072},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT, 65000},
     {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH, 2097120},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, kCapabilityMajor},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, kCapabilityMinor},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
@@ -102,18 +101,8 @@ CUresult get_uuid(CUuuid* uuid, CUdevice ordinal) {
   SIMGPU_ENTER(cuDeviceGetUuid);
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (find_device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  constexpr char kPrefix[] = "simgpu-device-";
-  std::memset(uuid->bytes, 0, sizeof(uuid->bytes));
-  std::memcpy(uuid->bytes, kPrefix, sizeof(kPrefix) - 1);
-  uuid->bytes[15] = static_cast<char>(ordinal);
+  std::memcpy(uuid->bytes, uuid_of(ordinal).data(), sizeof(uuid->bytes));
   return CUDA_SUCCESS;
-}
-
-/// As nvidia-smi prints it: domain:bus:device.function.
-std::array<char, 24> bus_id_of(int ordinal) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "0000:%02X:00.0", static_cast<unsigned>(ordinal + 1));
-  return text;
 }
 
 }  // namespace
@@ -152,7 +141,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   SIMGPU_ENTER(cuDeviceGetName);
   if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
   if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  std::snprintf(name, static_cast<std::size_t>(len), "%s", kName);
+  std::snprintf(name, static_cast<std::size_t>(len), "%s", kDeviceName);
   return CUDA_SUCCESS;
 }
 
@@ -174,8 +163,8 @@ SIMGPU_EXPORT CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevic
   SIMGPU_ENTER(cuDeviceComputeCapability);
   if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (find_device(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  *major = 9;
-  *minor = 0;
+  *major = kCapabilityMajor;
+  *minor = kCapabilityMinor;
   return CUDA_SUCCESS;
 }
 

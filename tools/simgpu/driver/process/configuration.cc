@@ -5,21 +5,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <mutex>
 #include <utility>
 
-#include "tools/simgpu/driver/faults/fault_injection.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
 namespace {
 
 constexpr std::uint64_t kSmallestMemory = std::uint64_t{4} << 20;
-
-Configuration& mutable_configuration() {
-  static auto* const values = new Configuration;  // never destroyed: threads outlive exit handlers
-  return *values;
-}
 
 bool complain(const char* name, const char* value, const char* allowed) {
   log_line(LogLevel::kError, "%s=%s is not valid: it takes %s", name, value, allowed);
@@ -191,7 +184,9 @@ bool read_call_costs(Configuration* out) {
   return good;
 }
 
-bool read_environment(Configuration* out) {
+}  // namespace
+
+bool read_configuration(Configuration* out) {
   bool good = read_log_level();
   good &= read_preset(&out->card) && read_card(&out->card);
   good &= read_count("SIMGPU_DEVICES", &out->devices);
@@ -220,10 +215,7 @@ bool read_environment(Configuration* out) {
                      "a size that is not above SIMGPU_MEMORY");
   }
   if (const char* const file = value_of("SIMGPU_OTHER_FILE")) out->other_file = file;
-  if (const char* const file = value_of("SIMGPU_SHARED_FILE")) {
-    out->shared = map_shared_devices(file, out->devices);
-    if (out->shared == nullptr) good = complain("SIMGPU_SHARED_FILE", file, "a file of one's own");
-  }
+  if (const char* const file = value_of("SIMGPU_SHARED_FILE")) out->shared_file = file;
   good &= read_choice("SIMGPU_PROCESSES", {"told", "hidden"}, &out->processes_hidden);
   good &= read_size("SIMGPU_POOL_CHUNK", 1, &out->pool_chunk_bytes);
   good &= read_choice("SIMGPU_FILL", {"zero", "poison"}, &out->fill);
@@ -236,22 +228,7 @@ bool read_environment(Configuration* out) {
   good &= read_choice("SIMGPU_MAPPED_PEERS", {"off", "on"}, &out->mapped_peers);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
-  if (const char* const faults = value_of("SIMGPU_FAULTS")) {
-    out->faults = faults;
-    if (const std::string problem = set_faults(faults); !problem.empty()) {
-      log_line(LogLevel::kError, "SIMGPU_FAULTS=%s is not valid: %s", faults, problem.c_str());
-      good = false;
-    }
-  }
-  return good;
-}
-
-}  // namespace
-
-const Configuration& configuration() noexcept { return mutable_configuration(); }
-
-bool load_configuration() {
-  static const bool good = read_environment(&mutable_configuration());
+  if (const char* const faults = value_of("SIMGPU_FAULTS")) out->faults = faults;
   return good;
 }
 

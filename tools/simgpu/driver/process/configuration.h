@@ -36,7 +36,8 @@ struct Configuration {
   std::uint64_t context_bytes = std::uint64_t{2} << 20;  ///< SIMGPU_CONTEXT_BYTES
   std::uint64_t other_bytes = 0;           ///< SIMGPU_OTHER_BYTES, in use by other processes
   std::string other_file;                  ///< SIMGPU_OTHER_FILE, says it anew
-  SharedDevice* shared = nullptr;          ///< SIMGPU_SHARED_FILE, of each device; null: not shared
+  std::string shared_file;                 ///< SIMGPU_SHARED_FILE
+  SharedDevice* shared = nullptr;          ///< what is in it, of each device; null: not shared
   bool processes_hidden = false;           ///< SIMGPU_PROCESSES
   std::uint64_t pool_chunk_bytes = 0;      ///< SIMGPU_POOL_CHUNK; 0: by what the pool holds
   FillPolicy fill = FillPolicy::kZero;     ///< SIMGPU_FILL
@@ -53,11 +54,15 @@ struct Configuration {
   std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
 };
 
+/// Reads the environment into `*out`, and changes nothing of the process. @return false, and one
+/// line on standard error that names variable, value and what is allowed, if a value is malformed.
+bool read_configuration(Configuration* out);
+
 /// The configuration; defaults before load_configuration(). Read-only after cuInit.
 const Configuration& configuration() noexcept;
 
-/// Reads the environment once, the first time. @return false, and one line on standard error that
-/// names variable, value and what is allowed, if a value is malformed. Thread-safe.
+/// Reads the environment once, the first time; the process shares what it names from then on.
+/// @return false, and one line on standard error, if a value is malformed. Thread-safe.
 bool load_configuration();
 
 /// Parses a SIZE: bytes, or K, M, G, T (also KiB, MiB, ...) as powers of 1024. @return false if

@@ -7,10 +7,14 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace simgpu {
 namespace {
@@ -42,7 +46,40 @@ void keep(std::string_view line) noexcept try {
   // The line is on standard error.
 }
 
+struct Listeners {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::function<void(std::string_view text)>> by_number;
+  std::uint64_t next = 1;
+};
+
+Listeners& listeners() {
+  static auto* const instance = new Listeners;
+  return *instance;
+}
+
+void tell_listeners(std::string_view text) noexcept try {
+  std::vector<std::function<void(std::string_view text)>> functions;
+  {
+    const std::lock_guard lock{listeners().mutex};
+    for (const auto& [number, function] : listeners().by_number) functions.push_back(function);
+  }
+  for (const auto& function : functions) function(text);
+} catch (const std::bad_alloc&) {
+  // The line is on standard error.
+}
+
 }  // namespace
+
+std::uint64_t add_log_listener(std::function<void(std::string_view text)> function) {
+  const std::lock_guard lock{listeners().mutex};
+  listeners().by_number.emplace(listeners().next, std::move(function));
+  return listeners().next++;
+}
+
+bool remove_log_listener(std::uint64_t number) noexcept {
+  const std::lock_guard lock{listeners().mutex};
+  return listeners().by_number.erase(number) != 0;
+}
 
 std::string logged_errors() {
   KeptLines& kept = kept_lines();
@@ -68,7 +105,10 @@ void log_line(LogLevel level, const char* format, ...) noexcept {
   va_end(arguments);
   const std::size_t end = std::min(static_cast<std::size_t>(std::max(length, 0)), kLast);
   line[end] = '\n';
-  if (level == LogLevel::kError) keep({line, end + 1});
+  if (level == LogLevel::kError) {
+    keep({line, end + 1});
+    tell_listeners({line, end});
+  }
   if (!log_enabled(level)) return;
   // A line that cannot be written is lost: there is no other place to report it.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, end + 1);

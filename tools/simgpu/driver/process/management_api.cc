@@ -1,7 +1,7 @@
 // As much of NVML, NVIDIA's management library, as tells what processes have of a device's memory.
 //
-// It is part of the driver's library, and known to whoever looks for it there: programs that open
-// NVML by its own name find the machine's, or none.
+// It is part of the driver's library, and known to what looks for it there. Programs that open NVML
+// by its own name find simgpu's (tools/simgpu/nvml), which asks here what is in use.
 #include <unistd.h>
 
 #include <cstdint>
@@ -30,6 +30,15 @@ constexpr unsigned int kHidden = 10'000'000;
 }  // namespace
 
 extern "C" {
+
+/// Tells the bytes that this process and others have in use of a device. @return false before
+/// cuInit, and for a device that there is not.
+SIMGPU_EXPORT bool simgpu_bytes_in_use(int ordinal, std::uint64_t* bytes) {
+  const simgpu::Device* const device = simgpu::find_device(ordinal);
+  if (device == nullptr) return false;
+  *bytes = device->used() + device->used_by_others();
+  return true;
+}
 
 SIMGPU_EXPORT int nvmlInit_v2() { return kSuccess; }
 SIMGPU_EXPORT int nvmlShutdown() { return kSuccess; }
