@@ -14,7 +14,9 @@ install(TARGETS superpipe_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
-foreach(target simgpu_driver simgpu_cudart simgpu_cublas simgpu_cublaslt simgpu_loader)
+set(_simgpu simgpu_driver simgpu_cudart simgpu_cudart12 simgpu_cublas simgpu_cublas12 simgpu_cublaslt simgpu_cublaslt12
+    simgpu_cudnn simgpu_cupti simgpu_cupti12 simgpu_nvml simgpu_loader simgpu_devices)
+foreach(target IN LISTS _simgpu)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu
             NAMELINK_SKIP)
@@ -40,8 +42,8 @@ endforeach()
 
 # All that is installed, without tests and benchmarks.
 add_custom_target(superpipe_parts)
-foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe superpipe_nvtx superpipe_simgpu simgpu_driver simgpu_cudart simgpu_cublas
-        simgpu_cublaslt simgpu_loader superpipe_minilm superpipe_layers)
+foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe superpipe_nvtx superpipe_simgpu superpipe_minilm
+        superpipe_layers ${_simgpu})
   if(TARGET ${target})
     add_dependencies(superpipe_parts ${target})
   endif()

@@ -5,12 +5,17 @@
 
 namespace simgpu::cublas {
 
+#ifndef SIMGPU_CUBLAS_VERSION
+#define SIMGPU_CUBLAS_VERSION 130100
+#define SIMGPU_CUBLAS_RUNTIME 13010
+#endif
+
 /// The version of cuBLAS that the libraries pass for: 10000 * major + 100 * minor + patch.
-inline constexpr int kVersion = 130100;
+inline constexpr int kVersion = SIMGPU_CUBLAS_VERSION;
 
 /// The version of the runtime library that cuBLAS was built with, as cudaRuntimeGetVersion() has
 /// it.
-inline constexpr std::size_t kRuntimeVersion = 13010;
+inline constexpr std::size_t kRuntimeVersion = SIMGPU_CUBLAS_RUNTIME;
 
 /// A part of kVersion. `property`: libraryPropertyType, 0 to 2. @return kInvalidValue for others.
 int version_part(int property, int* value) noexcept;

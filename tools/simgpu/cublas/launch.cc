@@ -8,8 +8,8 @@
 namespace simgpu::cublas {
 namespace {
 
-constexpr std::array<const char*, 5> kNames = {"gemm", "gemm_strided_batched", "gemv", "dot",
-                                               "matmul"};
+constexpr std::array<const char*, 6> kNames = {
+    "gemm", "gemm_strided_batched", "gemv", "dot", "matmul", "dnn"};
 
 /// A module with all kernels, each with the parameters of product_kernel.h.
 std::string module_text() {

@@ -10,8 +10,8 @@
 
 namespace simgpu::cublas {
 
-/// The routines that become launches; each has a kernel of its own name.
-enum class Routine { kGemm, kGemmStridedBatched, kGemv, kDot, kMatmul };
+/// The routines that become launches; each has a kernel of its own name. kDnn: a graph of cuDNN's.
+enum class Routine { kGemm, kGemmStridedBatched, kGemv, kDot, kMatmul, kDnn };
 
 /// Device addresses that a routine reads; null ones are left out.
 using Inputs = std::array<const void*, kProductInputs>;

@@ -394,7 +394,7 @@ SIMGPU_EXPORT cudaError_t cudaDriverGetVersion(int* driver_version) {
 
 SIMGPU_EXPORT cudaError_t cudaRuntimeGetVersion(int* runtime_version) {
   if (runtime_version == nullptr) return record(cudaErrorInvalidValue);
-  *runtime_version = CUDART_VERSION;
+  *runtime_version = SIMGPU_CUDART_VERSION;
   return cudaSuccess;
 }
 

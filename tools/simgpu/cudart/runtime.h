@@ -2,6 +2,11 @@
 // error.
 #pragma once
 
+/// The version that the library passes for.
+#ifndef SIMGPU_CUDART_VERSION
+#define SIMGPU_CUDART_VERSION CUDART_VERSION
+#endif
+
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 

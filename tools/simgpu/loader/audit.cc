@@ -6,14 +6,21 @@
 // for is opened from the folder that this library lies in, by whatever name and path it was asked
 // for, and in processes that open none of it nothing is loaded.
 //
+// A library of NVIDIA's that simgpu has none of is looked for in the packages of the same Python
+// environment, nvidia/*/lib, before the usual places: TensorFlow's wheel does not name all folders
+// of those that it opens.
+//
 // The driver itself, libcuda.so.1, is not among these: superpipe stands in front of it, and is
 // found by that name. The library lives in a namespace of its own, with a C library of its own.
 #include <dirent.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -81,6 +88,38 @@ class StandIns {
 
 constinit StandIns stand_ins{};
 
+bool begins_with(const char* text, const char* start) {
+  return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+/// Where the library `name`, which has no folder before it, lies among NVIDIA's packages beside the
+/// file at `requester`; null if it does not. The text stays: each library is opened once.
+const char* path_in_packages(const char* name, const char* requester) {
+  const bool is_nvidias =
+      begins_with(name, "libcu") || begins_with(name, "libnv") || begins_with(name, "libnccl");
+  if (!is_nvidias || begins_with(name, "libcuda.so") || std::strchr(name, '/') != nullptr) {
+    return nullptr;
+  }
+  constexpr char kPackages[] = "/site-packages/";
+  const char* const at = std::strstr(requester, kPackages);
+  if (at == nullptr) return nullptr;
+  const int size =
+      static_cast<int>(at - requester + static_cast<std::ptrdiff_t>(sizeof(kPackages)) - 1);
+  char path[PATH_MAX];
+  std::snprintf(path, sizeof(path), "%.*snvidia", size, requester);
+  DIR* const stream = ::opendir(path);
+  if (stream == nullptr) return nullptr;
+  const char* found = nullptr;
+  while (const dirent* const entry = ::readdir(stream)) {
+    std::snprintf(path, sizeof(path), "%.*snvidia/%s/lib/%s", size, requester, entry->d_name, name);
+    if (entry->d_name[0] == '.' || ::access(path, R_OK) != 0) continue;
+    found = ::strdup(path);
+    break;
+  }
+  ::closedir(stream);
+  return found;
+}
+
 }  // namespace
 
 /// Called first, with the newest version of the interface that the loader has.
@@ -90,9 +129,16 @@ SIMGPU_EXPORT unsigned la_version(unsigned version) {
 }
 
 /// Called before a library is looked for, with the name as it was asked for, and then for each
-/// path that is tried. @return what to look for: the path of a stand-in, or `name`.
-SIMGPU_EXPORT char* la_objsearch(const char* name, std::uintptr_t* /*cookie*/, unsigned flag) {
-  const char* const path = flag == LA_SER_ORIG ? stand_ins.path_for(name) : nullptr;
+/// path that is tried. `*cookie`: the link map of the library that asks, as the loader puts it
+/// there.
+/// @return what to look for: the path of a stand-in, or of a library in a package, or `name`.
+SIMGPU_EXPORT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsigned flag) {
+  const char* path = nullptr;
+  if (flag == LA_SER_ORIG) {
+    path = stand_ins.path_for(name);
+    const auto* const asks = reinterpret_cast<const link_map*>(*cookie);
+    if (path == nullptr && asks != nullptr) path = path_in_packages(name, asks->l_name);
+  }
   return const_cast<char*>(path != nullptr ? path : name);
 }
 
