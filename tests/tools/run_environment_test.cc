@@ -12,17 +12,20 @@
 namespace superpipe::cli {
 namespace {
 
-const Installation kParts = {"/opt/sp/lib/libsuperpipe.so", "/opt/sp/lib/superpipe/simgpu",
+const Installation kParts = {"/opt/sp/lib/libsuperpipe.so",
+                             "/opt/sp/lib/superpipe/simgpu",
                              "/opt/sp/lib/superpipe/simgpu/libcuda.so.1",
                              "/opt/sp/lib/superpipe/simgpu/libcudart.so.13",
-                             "/opt/sp/lib/superpipe/simgpu/libsimgpu_loader.so"};
+                             "/opt/sp/lib/superpipe/simgpu/libsimgpu_loader.so",
+                             "/opt/sp/lib/superpipe/simgpu/libsimgpu_devices.so"};
 
 using Changes = std::map<std::string, std::optional<std::string>>;
 
 class EnvironmentChanges : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* const name : {"LD_AUDIT", "LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS"}) {
+    for (const char* const name :
+         {"LD_AUDIT", "LD_PRELOAD", "LD_LIBRARY_PATH", "SIMGPU_KERNELS", "XLA_FLAGS"}) {
       unsetenv(name);
     }
     for (const Setting& setting : all_settings()) {
@@ -69,7 +72,7 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
   options.flag(SettingId::kSimulate) = "1";
   const Changes expected = {
       {"LD_AUDIT", kParts.simgpu_loader},
-      {"LD_PRELOAD", kParts.preload_library},
+      {"LD_PRELOAD", kParts.preload_library + ":" + kParts.simgpu_devices},
       {"LD_LIBRARY_PATH", kParts.simgpu_folder},
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
       {"SUPERPIPE_FILL", "zero"},
@@ -79,8 +82,21 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
       {"SUPERPIPE_POLICY", "auto"},
       {"SUPERPIPE_RUN_ROOT", std::nullopt},
       {"SUPERPIPE_SUMMARY", "1"},
+      {"XLA_FLAGS", "--xla_gpu_autotune_level=0"},
   };
   EXPECT_EQ(changes(options), expected);
+}
+
+TEST_F(EnvironmentChanges, HaveXlaMeasureNothingOnSimgpuUnlessTheUserSays) {
+  RunOptions options;
+  EXPECT_EQ(changes(options).count("XLA_FLAGS"), 0U);
+  options.flag(SettingId::kSimulate) = "1";
+  setenv("XLA_FLAGS", "--xla_dump_to=/tmp/x", 1);
+  EXPECT_EQ(changes(options)["XLA_FLAGS"], "--xla_dump_to=/tmp/x --xla_gpu_autotune_level=0");
+  for (const char* const chosen : {"--xla_gpu_autotune_level=4", "/etc/xla_flags"}) {
+    setenv("XLA_FLAGS", chosen, 1);
+    EXPECT_EQ(changes(options).count("XLA_FLAGS"), 0U) << chosen;
+  }
 }
 
 TEST_F(EnvironmentChanges, LeavesWhatTheUserSetAloneWhenSimulating) {
@@ -127,7 +143,7 @@ TEST_F(EnvironmentChanges, LeavesOnlySimgpuInFrontWhenSwitchedOff) {
   EXPECT_EQ(changes({}).count("LD_PRELOAD"), 0U);
   RunOptions options;
   options.flag(SettingId::kSimulate) = "1";
-  EXPECT_EQ(changes(options).count("LD_PRELOAD"), 0U);
+  EXPECT_EQ(changes(options)["LD_PRELOAD"], kParts.simgpu_devices);
   EXPECT_EQ(changes(options)["LD_AUDIT"], kParts.simgpu_loader);
 }
 

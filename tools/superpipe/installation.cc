@@ -21,6 +21,7 @@ Installation this_installation() {
                       (simgpu / "libcuda.so.1").string(),
                       (simgpu / "libcudart.so.13").string(),
                       (simgpu / "libsimgpu_loader.so").string(),
+                      (simgpu / "libsimgpu_devices.so").string(),
                       (executable.parent_path() / "superpipe.simgpu.so").string(),
                       (lib / "libsuperpipe.simgpu.so").string()};
 }

@@ -12,6 +12,7 @@ struct Installation {
   std::string simgpu_driver;      ///< lib/superpipe/simgpu/libcuda.so.1
   std::string simgpu_runtime;     ///< lib/superpipe/simgpu/libcudart.so.13
   std::string simgpu_loader;      ///< lib/superpipe/simgpu/libsimgpu_loader.so, for LD_AUDIT
+  std::string simgpu_devices;     ///< lib/superpipe/simgpu/libsimgpu_devices.so, for LD_PRELOAD
   std::string doctor_kernels{};   ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
   std::string library_kernels{};  ///< lib/libsuperpipe.simgpu.so, the library's kernels for simgpu
   /// Where libcuda.so is a link to preload_library (folder_with_driver_link()); empty: nowhere.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "policy/policy_engine.h"
 #include "profiler/process_name.h"
@@ -36,6 +37,19 @@ std::string prepended(const std::vector<std::string>& list, const char* variable
     rest.remove_prefix(end + 1);
   }
   return joined;
+}
+
+// The value of XLA_FLAGS that has XLA take the first way to compute, not the fastest of those that
+// it has tried: on simgpu times say nothing of a GPU's, and what it puts around the results of a
+// trial, to see that nothing else is written, is written. nullopt: the user chose, or names a file
+// of flags.
+std::optional<std::string> without_autotuning() {
+  constexpr std::string_view kFlag = "--xla_gpu_autotune_level";
+  const char* const old = std::getenv("XLA_FLAGS");
+  const std::string_view set = old != nullptr ? old : "";
+  const bool is_file = !set.empty() && set.find("--") == std::string_view::npos;
+  if (is_file || set.find(kFlag) != std::string_view::npos) return std::nullopt;
+  return std::string(set) + (set.empty() ? "" : " ") + std::string(kFlag) + "=0";
 }
 
 }  // namespace
@@ -70,11 +84,13 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   }
   if (options.simulates()) {
     changes.push_back({variable_of(SettingId::kDriver), parts.simgpu_driver});
+    preload.push_back(parts.simgpu_devices);
     changes.push_back({"LD_AUDIT", prepended({parts.simgpu_loader}, "LD_AUDIT", ":")});
     for (const Setting& setting : all_settings()) {
       if (*setting.simulated_value == '\0' || values.given(setting.id) != nullptr) continue;
       changes.push_back({setting.variable, setting.simulated_value});
     }
+    if (auto flags = without_autotuning()) changes.push_back({"XLA_FLAGS", std::move(flags)});
     const std::string kernels = program + ".simgpu.so";
     if (std::getenv("SIMGPU_KERNELS") == nullptr && is_readable_file(kernels)) {
       changes.push_back({"SIMGPU_KERNELS", kernels});

@@ -27,7 +27,7 @@ struct EnvironmentChange {
 /// SUPERPIPE_OFF=1 nothing of superpipe is preloaded: simgpu still is. The folder in which the
 /// driver's name without a version is superpipe goes in front of LD_LIBRARY_PATH, as far as there
 /// is one. simgpu's other libraries are found through LD_AUDIT, by whatever name and path the
-/// program asks for NVIDIA's.
+/// program asks for NVIDIA's; XLA does not measure which of its ways to compute is the fastest.
 [[nodiscard]] std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
                                                                  const Installation& parts,
                                                                  const std::string& program);

@@ -32,6 +32,7 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
     needed.push_back(&parts.simgpu_driver);
     needed.push_back(&parts.simgpu_runtime);
     needed.push_back(&parts.simgpu_loader);
+    needed.push_back(&parts.simgpu_devices);
   }
   for (const std::string* const part : needed) {
     if (part->empty()) return "cannot tell where superpipe is installed: /proc is not mounted";
