@@ -4,6 +4,7 @@ under libsimgpu_devices.so."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,23 @@ class LoaderTest(unittest.TestCase):
         theirs = shutil.copy(SIMGPU / "libcuda.so.1", self.folder)
         self.assertEqual(opened(theirs), theirs)
         self.assertNotIn(str(SIMGPU), opened("libcuda.so.1"))
+
+    def test_what_a_package_asks_for_is_found_in_nvidias_packages_beside_it(self) -> None:
+        import _ctypes
+        packages = self.folder / "site-packages"
+        wheel = packages / "nvidia" / "thing" / "lib"
+        wheel.mkdir(parents=True)
+        shutil.copy(SIMGPU / "libsimgpu_devices.so", wheel / "libcuthing.so.7")
+        shutil.copy(SIMGPU / "libsimgpu_devices.so", wheel / "libother.so.7")
+        self.assertTrue(opened("libcuthing.so.7").startswith("no "), "Python's own asks")
+        # The module by which ctypes opens libraries, as one of the packages.
+        shutil.copy(_ctypes.__file__, packages)
+        os.environ["PYTHONPATH"] = str(packages)
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        self.assertEqual(opened("libcuthing.so.7"), str(wheel / "libcuthing.so.7"))
+        self.assertTrue(opened("libcuthing.so.8").startswith("no "))
+        self.assertTrue(opened("libother.so.7").startswith("no "), "no library of NVIDIA's")
+        self.assertEqual(opened("libcublas.so.13"), str(SIMGPU / "libcublas.so.13"))
 
     def test_it_looks_in_its_own_folder(self) -> None:
         loader = shutil.copy(SIMGPU / "libsimgpu_loader.so", self.folder)
@@ -402,6 +420,65 @@ def looks(path):
 
 print(json.dumps([looks(path) for path in sys.argv[1:]]))
 """
+
+
+class CudaTwelveTest(SmallLibraryTest):
+    """What programs of CUDA 12 open, where its names or structures are other ones than today."""
+
+    def test_libraries_have_the_version_of_their_name(self) -> None:
+        told = self.run_program("""
+import ctypes
+version = ctypes.c_int()
+for library, function in (("libcudart.so.12", "cudaRuntimeGetVersion"),):
+    assert getattr(ctypes.CDLL(library), function)(ctypes.byref(version)) == 0
+    print(version.value)
+ctypes.CDLL("libcublas.so.12").cublasGetVersion_v2(None, ctypes.byref(version))
+print(version.value)
+lt = ctypes.CDLL("libcublasLt.so.12").cublasLtGetVersion
+lt.restype = ctypes.c_size_t
+print(lt())
+cupti = ctypes.c_uint32()
+assert ctypes.CDLL("libcupti.so.12").cuptiGetVersion(ctypes.byref(cupti)) == 0
+print(cupti.value)
+""")
+        majors = [int(line) // 1000 for line in told.stdout.split()]
+        self.assertEqual(majors, [12, 120, 120, 120], told.stderr)
+
+    def test_device_properties_have_their_layout_of_then(self) -> None:
+        told = self.run_program("""
+import ctypes, struct
+runtime = ctypes.CDLL("libcudart.so.12")
+driver = ctypes.CDLL("libcuda.so.1")
+room = ctypes.create_string_buffer(1032 + 64)
+room[1032:] = b"x" * 64
+assert runtime.cudaGetDeviceProperties_v2(room, 0) == 0
+print(room.raw[:256].rstrip(b"\\0").decode())
+print(*struct.unpack_from("Q", room, 288), *struct.unpack_from("ii", room, 360))
+print(room.raw[1032:] == b"x" * 64, runtime.cudaGetDeviceProperties_v2(room, 5) != 0)
+""", SIMGPU_MEMORY="96M", LD_LIBRARY_PATH=str(SIMGPU))
+        self.assertEqual(told.stdout.splitlines(),
+                         ["simgpu H200", f"{96 << 20} 9 0", "True True"], told.stderr)
+
+    def test_names_whose_meaning_has_changed_are_not_supported(self) -> None:
+        told = self.run_program("""
+import ctypes
+runtime = ctypes.CDLL("libcudart.so.12")
+for name in ("cudaMemAdvise", "cudaMemPrefetchAsync", "cudaGraphAddNode",
+             "cudaStreamGetCaptureInfo_v2", "cudaGetDeviceProperties"):
+    print(getattr(runtime, name)())
+""", LD_LIBRARY_PATH=str(SIMGPU))
+        self.assertEqual(told.stdout.split(), ["801"] * 5, told.stderr)
+        self.assertIn("cudaMemAdvise is not supported by simgpu's runtime library", told.stderr)
+
+    def test_every_name_that_nvidias_library_exports_is_there(self) -> None:
+        names = Path(os.environ["SUPERPIPE_SOURCE_DIR"],
+                     "tools/simgpu/cudart/generated/cudart12_names.inc")
+        wanted = set(re.findall(r"\(int, (\w+), ", names.read_text()))
+        exported = subprocess.run(["nm", "-D", "--defined-only", SIMGPU / "libcudart.so.12"],
+                                  capture_output=True, text=True, check=True).stdout
+        found = set(re.findall(r" [TW] (\w+)@@libcudart\.so\.12$", exported, re.MULTILINE))
+        self.assertGreater(len(wanted), 400)
+        self.assertEqual(wanted - found, set())
 
 
 class DeviceFilesTest(unittest.TestCase):
