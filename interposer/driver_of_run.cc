@@ -83,6 +83,7 @@ void note_driver_of_run() noexcept try {
 bool say_if_driver_was_never_opened() noexcept try {
   if (!process_configuration().summary || !is_root()) return false;
   if (take_mark() || driver_was_looked_for()) return false;
+  if (!process_configuration().trace_file.empty()) return true;
   log_line(LogLevel::kWarning,
            "the program never opened the CUDA driver, so nothing of it ran under superpipe. Most "
            "often its framework is built for the CPU alone, or found no GPU (its own warnings say "

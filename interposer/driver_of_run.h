@@ -17,9 +17,10 @@ void begin_watching_for_driver() noexcept;
 void note_driver_of_run() noexcept;
 
 /// Called at the end of a process whose exit code is 0: says in one line, if it began the run,
-/// that the driver was never opened, with the usual reasons. Says nothing where the settings ask
-/// for no summary, or where a driver was looked for and not found, of which there is a line.
-/// Removes the mark. @return whether it said so.
+/// that the driver was never opened, with the usual reasons; not where the settings ask for a
+/// trace, of which a line says that it is empty. Removes the mark. @return false where the driver
+/// was opened, or looked for and not found, of which there is a line, and where the settings ask
+/// for no summary.
 [[nodiscard]] bool say_if_driver_was_never_opened() noexcept;
 
 }  // namespace superpipe

@@ -123,7 +123,8 @@ class OneRun(EndToEndCase):
         self.assertEqual({one["rank"] for one in read.values()}, {0, 1})
 
     def test_the_driver_is_superpipe_by_its_name_without_a_version_too(self) -> None:
-        opens = "import ctypes; ctypes.CDLL('libcuda.so').superpipe_version"
+        opens = ("import ctypes; driver = ctypes.CDLL('libcuda.so'); driver.superpipe_version; "
+                 "assert driver.cuInit(0) == 0")
         outcome = run([sys.executable, "-c", opens])
         self.assert_succeeded(outcome)
         self.assertEqual(outcome.stderr, "")

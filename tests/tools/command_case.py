@@ -47,7 +47,8 @@ class CommandCase(unittest.TestCase):
         self.simgpu.mkdir(parents=True)
         self.library.touch()
         shutil.copy2(FAKE_DRIVER, self.simgpu / "libcuda.so.1")
-        (self.simgpu / "libcudart.so.13").touch()
+        for name in ("libcudart.so.13", "libsimgpu_loader.so", "libsimgpu_devices.so"):
+            (self.simgpu / name).touch()
 
     def run_superpipe(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         return subprocess.run([self.prefix / "bin" / "superpipe", *arguments],
