@@ -1,4 +1,4 @@
-"""The Python environment of tests/frameworks: build/frameworks-venv, with what requirements.txt names."""
+"""The Python environments of tests/frameworks: one for each framework, with what its list of requirements names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from pathlib import Path
 
 from simulated_torch import Unfit
 
-REQUIREMENTS = Path(__file__).resolve().parent / "requirements.txt"
+HERE = Path(__file__).resolve().parent
+# Of each framework: the folder in build/, the list, and how much it installs.
+ENVIRONMENTS = {"torch": ("frameworks-venv", "requirements.txt", "6 GB"), "jax": ("jax-venv", "requirements-jax.txt", "4 GB"),
+                "tensorflow": ("tensorflow-venv", "requirements-tensorflow.txt", "6 GB")}
 
 
-def made(root: Path) -> Path | None:
+def made(root: Path, framework: str = "torch") -> Path | None:
     """The interpreter of an environment that prepare() has finished, which may be at work beside the caller; None if there is none."""
-    folder = root / "build" / "frameworks-venv"
+    name, requirements, _ = ENVIRONMENTS[framework]
+    folder = root / "build" / name
     stamp, python = folder / "installed.txt", folder / "bin" / "python3"
-    return python if stamp.is_file() and stamp.read_text() == REQUIREMENTS.read_text() and python.exists() else None
+    is_finished = stamp.is_file() and stamp.read_text() == (HERE / requirements).read_text()
+    return python if is_finished and python.exists() else None
 
 
 def torch_python(root: Path) -> Path | None:
@@ -33,28 +38,30 @@ def torch_python(root: Path) -> Path | None:
     return Path(named).absolute()
 
 
-def prepare(root: Path) -> Path:
-    """Its interpreter. Makes the environment if it is not there or was made for other requirements (6 GB, minutes).
+def prepare(root: Path, framework: str = "torch") -> Path:
+    """Its interpreter. Makes the environment if it is not there or was made for other requirements (gigabytes, minutes).
 
     @raises Unfit if the packages cannot be installed.
     """
-    if python := made(root):
+    if python := made(root, framework):
         return python
-    folder = root / "build" / "frameworks-venv"
+    name, requirements, size = ENVIRONMENTS[framework]
+    folder = root / "build" / name
     python = folder / "bin" / "python3"
-    print(f"frameworks: installing {REQUIREMENTS.name} in {folder.relative_to(root)}, 6 GB, for minutes", file=sys.stderr, flush=True)
+    print(f"frameworks: installing {requirements} in {folder.relative_to(root)}, {size}, for minutes", file=sys.stderr, flush=True)
     venv.create(folder, clear=True, with_pip=True)
     # Few of all these modules are ever imported: each is compiled then.
     install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check",
-               "--requirement", str(REQUIREMENTS)]
+               "--requirement", str(HERE / requirements)]
     if subprocess.run(install).returncode != 0:
-        raise Unfit(f"pip could not install {REQUIREMENTS.name}")
-    (folder / "installed.txt").write_text(REQUIREMENTS.read_text())
+        raise Unfit(f"pip could not install {requirements}")
+    (folder / "installed.txt").write_text((HERE / requirements).read_text())
     return python
 
 
 if __name__ == "__main__":
     try:
-        prepare(Path(__file__).resolve().parents[2])
+        for framework in sys.argv[1:] or ["torch"]:
+            prepare(HERE.parents[1], framework)
     except Unfit as unfit:
         sys.exit(f"frameworks: {unfit}")

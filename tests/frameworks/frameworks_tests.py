@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""PyTorch's tests on simgpu: with a twin on the CPU, whose values everything has to equal, and without, run against run.
+"""Frameworks' tests on simgpu. PyTorch's: with a twin on the CPU, whose values everything has to equal, and without, run against run.
 
-  scripts/test --frameworks [--parts words,operations,twin,reproducible] [--only TEXT] ...
+  scripts/test --frameworks [--parts words,operations,twin,reproducible,scripts] [--only TEXT] ...
 
 words         tools/kernel_words.json: each struct that it describes is handed to a kernel in PyTorch's library, and superpipe
               finds the operands of operations in such structs. In a decode and in a training nothing is fetched for what the
@@ -11,6 +11,8 @@ twin          Programs under the twin: without superpipe, which says what they n
               that is kept on the device is compared before each use, and the results are those of a run on the CPU.
 reproducible  The same programs as they are, on kernels whose results are not computed: the same bytes in each run without
               superpipe, while the machine is busy, and under superpipe at parts of the peak.
+scripts       Scripts of PyTorch, JAX and TensorFlow as people write them (--scripts says of which), each the same under superpipe at
+              half of what it needs as without it: scripts/, script_runs.py.
 faults        Faults seeded in superpipe, each of which the twin has to find: seeded_faults.py. Not among the parts that run
               unless they are named: it builds superpipe once for each, which takes minutes.
 
@@ -32,6 +34,7 @@ from pathlib import Path
 
 import environment
 import kernel_words_check
+import script_runs
 import seeded_faults
 import stale_words
 from simulated_torch import ALLOCATORS, Build, Unfit, simulated_run, torch_version
@@ -40,7 +43,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SKIPPED = 77
 MIB = 1 << 20
-PARTS = ("words", "operations", "twin", "reproducible")
+PARTS = ("words", "operations", "twin", "reproducible", "scripts")
 
 PROGRAMS = ("generate_llama", "generate_gpt2_sampling", "train_sgd", "train_adamw_foreach", "train_adamw_single", "train_adamw_fused",
             "train_accumulating", "train_checkpointing", "train_zeroth_order", "vit", "bert", "diffusion_sampling", "diffusion_training")
@@ -227,6 +230,16 @@ class Runner:
 
     # ---- reproducible
 
+    def scripts(self) -> None:
+        for framework in self.options.scripts:
+            for script, budget in script_runs.RUNS[framework]:
+                try:
+                    python = self.options.python if framework == "torch" else environment.prepare(ROOT, framework)
+                    problem, detail, said = script_runs.verify(self.build.command, python, script, budget, 3 * self.options.limit)
+                except Unfit as lack:
+                    problem, detail, said = str(lack), "", []
+                self.row("scripts", f"{framework} {script}", problem, detail, said)
+
     def reproducible(self, name: str, allocator: str) -> None:
         free = [self.child(name, twin=False, allocator=allocator, managed=False) for _ in range(self.options.runs)]
         problem = alike(free, free[0])
@@ -301,6 +314,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains TEXT")
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="of PyTorch; default both")
     parser.add_argument("--fraction", type=int, default=50, metavar="PERCENT", help="of the peak, for the twin; default 50")
+    parser.add_argument("--scripts", default="torch", metavar="FRAMEWORKS",
+                        help="of which there are runs of scripts: torch,jax,tensorflow; default torch. Each is installed in "
+                             "an environment of its own in build/")
     parser.add_argument("--short", action="store_true", help="as CI runs them: few programs, --runs 2 --percent 50")
     parser.add_argument("--runs", type=int, default=5, help="reproducible: runs without superpipe; default 5")
     parser.add_argument("--percent", default="100,50,30", help="reproducible: of the peak, under superpipe; default 100,50,30")
@@ -312,6 +328,9 @@ def parse() -> argparse.Namespace:
     options.parts, options.allocators = options.parts.split(","), options.allocators.split(",")
     if unknown := set(options.parts) - {*PARTS, "faults"} | set(options.allocators) - set(ALLOCATORS):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
+    options.scripts = options.scripts.split(",")
+    if unknown := set(options.scripts) - set(script_runs.RUNS):
+        parser.error(f"there are no scripts of {', '.join(sorted(unknown))}")
     if options.short:
         options.runs, options.percent = 2, "50"
     options.percent = [int(part) for part in options.percent.split(",") if part]
@@ -349,6 +368,8 @@ def main() -> int:
         if "reproducible" in options.parts:
             with BusyMachine():
                 runner.cases(runner.reproducible, [case for case in cases if case[0] in REPRODUCIBLE])
+        if "scripts" in options.parts:
+            runner.scripts()
         if "faults" in options.parts:
             seeded_faults.run(runner)
         print(f"{time.monotonic() - runner.started:.0f} s\n{runner.passed} passed, {runner.failed} failed")

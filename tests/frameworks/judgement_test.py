@@ -246,7 +246,7 @@ class TorchPython(unittest.TestCase):
         self.assertIsNone(environment.torch_python(self.root))
         self.stamp.write_text("torch==0.1\n")
         self.assertIsNone(environment.torch_python(self.root))
-        self.stamp.write_text(environment.REQUIREMENTS.read_text())
+        self.stamp.write_text((environment.HERE / "requirements.txt").read_text())
         self.assertEqual(environment.torch_python(self.root), self.python)
 
     def test_is_the_one_that_is_named(self) -> None:
