@@ -86,7 +86,7 @@ ManagedContext* ContextRegistry::start() noexcept {
       if (!created.problem.empty()) give_up(created.problem, configuration.strict);
       return nullptr;
     }
-    say_foreign_drivers();
+    (void)say_foreign_drivers();
     ManagedContext* const started = created.context.release();
     managed_.store(started, std::memory_order_release);
     lock.unlock();

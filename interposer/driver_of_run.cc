@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
+#include <random>
 #include <string>
 
-#include "interposer/driver/loader.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
 #include "profiler/process_name.h"
@@ -19,32 +19,28 @@
 namespace superpipe {
 namespace {
 
-/// The process that began the run; empty where none did.
-std::string root() {
-  const char* const number = std::getenv(kRunRootVariable);
-  return number != nullptr ? number : "";
+constexpr char kPrefix[] = "superpipe-driver-";
+
+std::string value_of(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr ? value : "";
 }
 
-bool is_root() { return root() == std::to_string(::getpid()); }
+bool is_root() { return value_of(kRunRootVariable) == std::to_string(::getpid()); }
 
 /// Process ids are of a namespace, and the folder may be of several.
-std::string prefix_of_marks() {
+std::string prefix_of_namespace() {
   struct stat status {};
   const bool is_known = ::stat("/proc/self/ns/pid", &status) == 0;
-  return "superpipe-driver-" + std::to_string(::geteuid()) + "-" +
+  return kPrefix + std::to_string(::geteuid()) + "-" +
          std::to_string(is_known ? status.st_ino : 0) + "-";
 }
 
-std::string mark() {
-  return process_configuration().shared_folder + "/" + prefix_of_marks() + root();
-}
-
-/// Whether another process of this user has left the mark, which is gone then.
-bool take_mark() {
-  const std::string path = mark();
-  struct stat status {};
-  const bool is_there = ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
-  return is_there && ::unlink(path.c_str()) == 0;
+/// Empty where the run has none.
+std::string path_of_mark() {
+  const std::string name = value_of(kDriverMarkVariable);
+  if (!name.starts_with(kPrefix) || name.find('/') != std::string::npos) return {};
+  return process_configuration().shared_folder + "/" + name;
 }
 
 /// Removes what is left of runs whose first process was killed, or left by _exit().
@@ -52,7 +48,7 @@ void sweep() {
   const std::string& folder = process_configuration().shared_folder;
   DIR* const stream = ::opendir(folder.c_str());
   if (stream == nullptr) return;
-  const std::string prefix = prefix_of_marks();
+  const std::string prefix = prefix_of_namespace();
   while (const dirent* const entry = ::readdir(stream)) {
     const std::string name = static_cast<const char*>(entry->d_name);
     if (!name.starts_with(prefix)) continue;
@@ -66,23 +62,32 @@ void sweep() {
 }  // namespace
 
 void begin_watching_for_driver() noexcept try {
-  if (is_root()) sweep();
+  // After exec() this is another program of the same process, in the same run.
+  if (!process_configuration().summary || !is_root() || !value_of(kDriverMarkVariable).empty())
+    return;
+  sweep();
+  const std::string name = prefix_of_namespace() + std::to_string(::getpid()) + "-" +
+                           std::to_string(std::random_device{}());
+  ::setenv(kDriverMarkVariable, name.c_str(), /*overwrite=*/1);
 } catch (const std::exception&) {
-  // Out of memory before main.
+  // Then the run has no mark, and its end says nothing.
 }
 
 void note_driver_of_run() noexcept try {
-  if (root().empty() || is_root()) return;
+  const std::string path = path_of_mark();
+  if (path.empty()) return;
   const int file =
-      ::open(mark().c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file >= 0) ::close(file);
 } catch (const std::exception&) {
   // As where it cannot be made.
 }
 
-bool say_if_driver_was_never_opened() noexcept try {
-  if (!process_configuration().summary || !is_root()) return false;
-  if (take_mark() || driver_was_looked_for()) return false;
+bool end_watching_for_driver(int exit_code) noexcept try {
+  const std::string path = path_of_mark();
+  if (path.empty() || !is_root()) return false;
+  const bool was_opened = ::unlink(path.c_str()) == 0 || errno != ENOENT;
+  if (was_opened || exit_code != 0) return false;
   if (!process_configuration().trace_file.empty()) return true;
   log_line(LogLevel::kWarning,
            "the program never opened the CUDA driver, so nothing of it ran under superpipe. Most "

@@ -11,6 +11,7 @@
 
 #include "interposer/context_registry.h"
 #include "interposer/driver/loader.h"
+#include "interposer/driver_of_run.h"
 #include "interposer/framework_environment.h"
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
@@ -90,7 +91,7 @@ void report_at_exit() noexcept {
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed != nullptr) managed->end_progress();
   try {
-    say_foreign_drivers();
+    if (say_foreign_drivers()) note_driver_of_run();
     const auto figures = ContextRegistry::of_process().figures();
     if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
   } catch (...) {

@@ -43,6 +43,16 @@ void leave_child_alone() {
   ContextRegistry::of_process().abandon();
 }
 
+/// Writes what the program has printed. A stream that a thread of the program holds is left alone:
+/// that may be for ever.
+void flush_what_is_printed() {
+  for (std::FILE* const stream : {stdout, stderr}) {
+    if (::ftrylockfile(stream) != 0) continue;
+    ::fflush_unlocked(stream);
+    ::funlockfile(stream);
+  }
+}
+
 /// Registered by on_exit(), which alone tells the exit code. It runs behind our destructor, so what
 /// it says is the last line.
 void on_exit_with(int status, void* /*data*/) {
@@ -50,13 +60,13 @@ void on_exit_with(int status, void* /*data*/) {
   // What the process that waits for this one is told: the lowest eight bits.
   const int code = status & 0xFF;
   say_allocator_of_failed_program(code);
-  if (code != 0 || !say_if_driver_was_never_opened() || !process_configuration().strict) return;
-  std::fflush(nullptr);
+  if (!end_watching_for_driver(code) || !process_configuration().strict) return;
+  flush_what_is_printed();
   ::_exit(kExitWithoutDriver);
 }
 
-/// Runs before the program's main and before its constructors' CUDA calls; touches no driver, so a
-/// program that is not CUDA at all notices nothing.
+/// Runs before the program's main and before its constructors' CUDA calls. Touches no driver: a
+/// program without CUDA goes on as it is, and is told so at its end where a summary was asked for.
 __attribute__((constructor)) void start() {
   try {
     owner = ::getpid();
@@ -112,7 +122,7 @@ __attribute__((constructor)) void start() {
     }
     set_process_configuration(std::move(read.configuration));
     begin_watching_for_driver();
-    call_when_driver_is_loaded(note_driver_of_run);
+    call_when_driver_is_looked_for(note_driver_of_run);
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
     ::on_exit(on_exit_with, nullptr);

@@ -6,6 +6,7 @@
 #define FMT_HEADER_ONLY
 #endif
 #include <fcntl.h>
+#include <signal.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <ctime>
 #include <memory>
 
 #include "policy/settings.h"
@@ -69,7 +72,7 @@ spdlog::logger*& logger() {
 
 // What a handler of signals reads. Never destroyed, as the logger.
 LogLevel least_level = LogLevel::kWarning;
-const std::string* log_file = nullptr;
+int log_descriptor = -1;
 
 iovec part_of_line(std::string_view text) noexcept {
   return {const_cast<char*>(text.data()), text.size()};
@@ -80,7 +83,7 @@ iovec part_of_line(std::string_view text) noexcept {
 void configure_log(LogLevel level, const std::string& file) {
   logger() = make_logger(level, file).release();
   least_level = level;
-  log_file = file.empty() ? nullptr : new std::string(file);
+  if (!file.empty()) log_descriptor = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
 }
 
 void log_line(LogLevel level, std::string_view text) noexcept {
@@ -93,11 +96,22 @@ void log_line(LogLevel level, std::string_view text) noexcept {
 
 void log_line_in_signal(LogLevel level, std::string_view text) noexcept {
   if (level < least_level || level == LogLevel::kOff) return;
-  const int opened =
-      log_file == nullptr ? -1 : ::open(log_file->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const int error = errno;
+  // A pipe that is not read any more raises a signal of its own.
+  sigset_t pipe{};
+  sigset_t former{};
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &former);
   const std::array line{part_of_line("superpipe: "), part_of_line(text), part_of_line("\n")};
-  if (::writev(opened < 0 ? STDERR_FILENO : opened, line.data(), int{line.size()}) < 0) return;
-  if (opened >= 0) ::close(opened);
+  const int target = log_descriptor >= 0 ? log_descriptor : STDERR_FILENO;
+  if (::writev(target, line.data(), int{line.size()}) < 0 && errno == EPIPE &&
+      ::sigismember(&former, SIGPIPE) == 0) {
+    constexpr timespec kNow{};
+    ::sigtimedwait(&pipe, nullptr, &kNow);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &former, nullptr);
+  errno = error;
 }
 
 }  // namespace superpipe

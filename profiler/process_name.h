@@ -25,6 +25,9 @@ struct ProcessName {
 /// The environment variable with the id of the process that began a run: the first one that the
 /// library was loaded into.
 inline constexpr const char* kRunRootVariable = "SUPERPIPE_RUN_ROOT";
+/// The environment variable with the name of the run's mark, which a process leaves that has opened
+/// the driver (interposer/driver_of_run.h).
+inline constexpr const char* kDriverMarkVariable = "SUPERPIPE_DRIVER_MARK";
 
 /// The name of the process `id` with `environment`.
 ///

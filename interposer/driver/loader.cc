@@ -93,7 +93,7 @@ std::string& pending_line() {
   return *line;
 }
 
-void (*when_loaded)() noexcept = nullptr;
+void (*when_looked_for)() noexcept = nullptr;
 
 // The driver's own constructors may call cu* functions while dlopen runs in this thread.
 constinit thread_local bool loading_in_this_thread = false;
@@ -210,9 +210,9 @@ void load_driver() {
       }
       loaded_driver.store(driver, std::memory_order_release);
       log_line(LogLevel::kInfo, "driver: " + found.path);
-      if (when_loaded != nullptr) when_loaded();
     }
   }
+  if (when_looked_for != nullptr) when_looked_for();
   loading_in_this_thread = false;
   load_attempted.store(true, std::memory_order_release);
 }
@@ -382,9 +382,7 @@ OptionalCalls::~OptionalCalls() { --optional_calls; }
 
 void say_when_driver_loads(std::string text) { pending_line() = std::move(text); }
 
-void call_when_driver_is_loaded(void (*function)() noexcept) { when_loaded = function; }
-
-bool driver_was_looked_for() noexcept { return load_attempted.load(std::memory_order_acquire); }
+void call_when_driver_is_looked_for(void (*function)() noexcept) { when_looked_for = function; }
 
 const std::string& loaded_driver_path() noexcept {
   static const auto* const none = new std::string;
@@ -398,7 +396,7 @@ bool driver_is_loaded() noexcept {
   return loaded_driver.load(std::memory_order_acquire) != nullptr;
 }
 
-void say_foreign_drivers() {
+bool say_foreign_drivers() {
   struct Search {
     std::vector<std::string> found;
     std::string ours = own_file();
@@ -417,6 +415,7 @@ void say_foreign_drivers() {
       },
       &search);
   for (const std::string& path : search.found) say_foreign_driver(path);
+  return !search.found.empty();
 }
 
 }  // namespace superpipe

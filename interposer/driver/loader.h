@@ -86,12 +86,9 @@ class OptionalCalls {
 /// that use CUDA stays unsaid in others. Not thread-safe: called before the program starts.
 void say_when_driver_loads(std::string text);
 
-/// Has `function` called by the thread that has loaded the driver, when it is there. Not
-/// thread-safe: called before the program starts.
-void call_when_driver_is_loaded(void (*function)() noexcept);
-
-/// Whether a driver was looked for: loaded, or not found.
-[[nodiscard]] bool driver_was_looked_for() noexcept;
+/// Has `function` called once the driver was looked for: it is loaded, or a line has said why it is
+/// not. Not thread-safe: called before the program starts.
+void call_when_driver_is_looked_for(void (*function)() noexcept);
 
 /// The driver that was loaded; empty before, and when there is none.
 [[nodiscard]] const std::string& loaded_driver_path() noexcept;
@@ -108,6 +105,6 @@ void call_when_driver_is_loaded(void (*function)() noexcept);
 /// say nothing of a driver that was said. Looks at the loader's list of libraries, which takes
 /// microseconds, so it is called where a context begins and at exit. Any thread; calls no driver
 /// function.
-void say_foreign_drivers();
+bool say_foreign_drivers();
 
 }  // namespace superpipe

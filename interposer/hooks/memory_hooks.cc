@@ -159,6 +159,7 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
   if (has_no_context()) {
     if (stream == kLegacyStream || stream == kPerThreadStream) return CUDA_ERROR_INVALID_CONTEXT;
     in_context.emplace(managed->context());
+    if (!in_context->is_current()) return CUDA_ERROR_INVALID_CONTEXT;
   }
   // Another device, or another context of this one, has used it, and frees it in its own order.
   if (!managed->can_order(stream)) {

@@ -421,11 +421,18 @@ class StartTest(unittest.TestCase):
                 ("its child does not", f"import subprocess; subprocess.call(['{PROBE}', 'environment', 'HOME'])", True),
                 ("a forked child opens it", "import ctypes, os\nif os.fork() == 0:\n"
                  "    ctypes.CDLL('libcuda.so.1').cuInit(0); os._exit(0)\nos.wait()", False),
+                ("its child opens it, and it becomes another program", "import os, subprocess\n"
+                 f"subprocess.call(['{PROBE}', 'init'])\nos.execv('{PROBE}', ['{PROBE}', 'environment', 'HOME'])", False),
+                ("it opens it itself, and becomes another program", "import ctypes, os\n"
+                 "ctypes.CDLL('libcuda.so.1').cuInit(0)\n"
+                 f"os.execv('{PROBE}', ['{PROBE}', 'environment', 'HOME'])", False),
+                ("it becomes another program", f"import os; os.execv('{PROBE}', ['{PROBE}', 'environment', 'HOME'])", True),
+                ("its child opens it, and it fails", f"import subprocess; subprocess.call(['{PROBE}', 'init']); raise SystemExit(2)", False),
                 ("it fails by itself", "raise SystemExit(2)", False)):
             with self.subTest(what):
                 result = self.run_with_summary("-c", program, program=sys.executable, SUPERPIPE_STRICT=1)
                 self.assertEqual(self.NEVER_OPENED in result.stderr, is_told, result.stderr)
-                self.assertEqual(result.returncode, 125 if is_told else 2 if "fails" in what else 0)
+                self.assertEqual(result.returncode, 125 if is_told else 2 if "it fails" in what else 0)
 
     @unittest.skipIf(SANITIZER, "Python cannot load the sanitizer's runtime late")
     def test_marks_of_processes_that_are_gone_are_removed(self):

@@ -42,10 +42,13 @@ class EnvironmentChanges : public ::testing::Test {
 };
 
 TEST_F(EnvironmentChanges, PreloadsTheLibraryAndAsksForASummary) {
-  const Changes expected = {
-      {"LD_PRELOAD", kParts.preload_library},      {"SUPERPIPE_FORMER_STATS", std::nullopt},
-      {"SUPERPIPE_FORMER_TIMELINE", std::nullopt}, {"SUPERPIPE_POLICY", "auto"},
-      {"SUPERPIPE_RUN_ROOT", std::nullopt},        {"SUPERPIPE_SUMMARY", "1"}};
+  const Changes expected = {{"LD_PRELOAD", kParts.preload_library},
+                            {"SUPERPIPE_DRIVER_MARK", std::nullopt},
+                            {"SUPERPIPE_FORMER_STATS", std::nullopt},
+                            {"SUPERPIPE_FORMER_TIMELINE", std::nullopt},
+                            {"SUPERPIPE_POLICY", "auto"},
+                            {"SUPERPIPE_RUN_ROOT", std::nullopt},
+                            {"SUPERPIPE_SUMMARY", "1"}};
   EXPECT_EQ(changes({}), expected);
 }
 
@@ -75,6 +78,7 @@ TEST_F(EnvironmentChanges, PutsSimgpuInFrontWhenSimulating) {
       {"LD_PRELOAD", kParts.preload_library + ":" + kParts.simgpu_devices},
       {"LD_LIBRARY_PATH", kParts.simgpu_folder},
       {"SUPERPIPE_DRIVER", kParts.simgpu_driver},
+      {"SUPERPIPE_DRIVER_MARK", std::nullopt},
       {"SUPERPIPE_FILL", "zero"},
       {"SUPERPIPE_FORMER_STATS", std::nullopt},
       {"SUPERPIPE_FORMER_TIMELINE", std::nullopt},
@@ -93,7 +97,7 @@ TEST_F(EnvironmentChanges, HaveXlaMeasureNothingOnSimgpuUnlessTheUserSays) {
   options.flag(SettingId::kSimulate) = "1";
   setenv("XLA_FLAGS", "--xla_dump_to=/tmp/x", 1);
   EXPECT_EQ(changes(options)["XLA_FLAGS"], "--xla_dump_to=/tmp/x --xla_gpu_autotune_level=0");
-  for (const char* const chosen : {"--xla_gpu_autotune_level=4", "/etc/xla_flags"}) {
+  for (const char* const chosen : {"--xla_gpu_autotune_level=4", "/etc/xla--flags"}) {
     setenv("XLA_FLAGS", chosen, 1);
     EXPECT_EQ(changes(options).count("XLA_FLAGS"), 0U) << chosen;
   }

@@ -47,7 +47,8 @@ std::optional<std::string> without_autotuning() {
   constexpr std::string_view kFlag = "--xla_gpu_autotune_level";
   const char* const old = std::getenv("XLA_FLAGS");
   const std::string_view set = old != nullptr ? old : "";
-  const bool is_file = !set.empty() && set.find("--") == std::string_view::npos;
+  const std::size_t begin = set.find_first_not_of(" \t\n");
+  const bool is_file = begin != std::string_view::npos && set[begin] != '-';
   if (is_file || set.find(kFlag) != std::string_view::npos) return std::nullopt;
   return std::string(set) + (set.empty() ? "" : " ") + std::string(kFlag) + "=0";
 }
@@ -123,8 +124,8 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
   }
   changes.push_back({variable_of(SettingId::kSummary), "1"});
   // The program begins a run of its own, also where another has started the command.
-  for (const char* const of_former_run :
-       {kRunRootVariable, kFormerStatisticsVariable, kFormerTimelineVariable}) {
+  for (const char* const of_former_run : {kRunRootVariable, kDriverMarkVariable,
+                                          kFormerStatisticsVariable, kFormerTimelineVariable}) {
     changes.push_back({of_former_run, std::nullopt});
   }
   return changes;
