@@ -54,13 +54,18 @@ class LoaderTest(unittest.TestCase):
     def test_more_digits_of_a_version_do_not_matter(self) -> None:
         self.assertEqual(opened("libcublas.so.13.1.0.3"), str(SIMGPU / "libcublas.so.13"))
 
+    def test_a_name_without_a_version_is_the_newest(self) -> None:
+        for name in ("libcublas.so", "libcudart.so"):
+            self.assertEqual(Path(opened(name)).resolve(), SIMGPU / f"{name}.13")
+            self.assertEqual(Path(opened(self.folder / name)).resolve(), SIMGPU / f"{name}.13")
+
     def test_a_path_to_another_file_does_not_matter(self) -> None:
         theirs = self.folder / "libcublasLt.so.13"
         theirs.write_text("no library")
         self.assertEqual(opened(theirs), str(SIMGPU / "libcublasLt.so.13"))
 
     def test_what_simgpu_has_no_library_for_is_what_it_was(self) -> None:
-        for name in ("libcublas.so.130", "libcublas.so.99", "libcublas.so", "libnothing.so.13"):
+        for name in ("libcublas.so.130", "libcublas.so.99", "libcubl.so", "libnothing.so.13"):
             self.assertNotIn(str(SIMGPU), opened(name))
         libm = next(line.split()[2] for line in subprocess.run(
             ["ldd", sys.executable], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -86,6 +91,10 @@ class LoaderTest(unittest.TestCase):
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         self.assertEqual(opened("libcuthing.so.7"), str(wheel / "libcuthing.so.7"))
         self.assertTrue(opened("libcuthing.so.8").startswith("no "))
+        other = packages / "nvidia" / "cu13" / "lib"
+        other.mkdir(parents=True)
+        shutil.copy(SIMGPU / "libsimgpu_devices.so", other / "libcuthing.so.7")
+        self.assertTrue(opened("libcuthing.so.7").startswith("no "), "which of the two is not known")
         self.assertTrue(opened("libother.so.7").startswith("no "), "no library of NVIDIA's")
         self.assertEqual(opened("libcublas.so.13"), str(SIMGPU / "libcublas.so.13"))
 
@@ -368,7 +377,7 @@ for result in (0, 27, 12345):
     text = ctypes.c_char_p()
     told += [cupti.cuptiGetResultString(result, ctypes.byref(text)), text.value.decode()]
 print(json.dumps(told + [cupti.cuptiGetVersion(None), cupti.cuptiGetResultString(0, None)]))
-"""), [0, 130000, 0, "CUPTI_SUCCESS", 0, "CUPTI_ERROR_NOT_SUPPORTED", 0,
+"""), [0, 130500, 0, "CUPTI_SUCCESS", 0, "CUPTI_ERROR_NOT_SUPPORTED", 0,
        "an error that simgpu's CUPTI does not have", 1, 1])
 
     def test_a_function_that_is_not_there_is_refused_and_says_so_once(self) -> None:
@@ -441,8 +450,8 @@ cupti = ctypes.c_uint32()
 assert ctypes.CDLL("libcupti.so.12").cuptiGetVersion(ctypes.byref(cupti)) == 0
 print(cupti.value)
 """)
-        majors = [int(line) // 1000 for line in told.stdout.split()]
-        self.assertEqual(majors, [12, 120, 120, 120], told.stderr)
+        runtime, blas, lt, cupti = map(int, told.stdout.split())
+        self.assertEqual((runtime // 1000, blas // 10000, lt // 10000, cupti), (12, 12, 12, 28))
 
     def test_device_properties_have_their_layout_of_then(self) -> None:
         told = self.run_program("""
@@ -459,12 +468,46 @@ print(room.raw[1032:] == b"x" * 64, runtime.cudaGetDeviceProperties_v2(room, 5) 
         self.assertEqual(told.stdout.splitlines(),
                          ["simgpu H200", f"{96 << 20} 9 0", "True True"], told.stderr)
 
+    def test_attributes_of_pointers_have_their_layout_of_then(self) -> None:
+        told = self.run_program("""
+import ctypes, struct
+runtime = ctypes.CDLL("libcudart.so.12")
+driver = ctypes.CDLL("libcuda.so.1")
+memory = ctypes.c_void_p()
+assert runtime.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(1024)) == 0
+room = ctypes.create_string_buffer(b"x" * 96, 96)
+assert runtime.cudaPointerGetAttributes(room, memory) == 0
+print(*struct.unpack_from("ii", room, 0), struct.unpack_from("Q", room, 8)[0] == memory.value)
+print(room.raw[24:] == b"x" * 72)
+""", LD_LIBRARY_PATH=str(SIMGPU))
+        self.assertEqual(told.stdout.splitlines(), ["2 0 True", "True"], told.stderr)
+
+    def test_calls_without_the_data_of_edges_are_those_with_none(self) -> None:
+        told = self.run_program("""
+import ctypes
+runtime = ctypes.CDLL("libcudart.so.12")
+driver = ctypes.CDLL("libcuda.so.1")
+stream, graph, node, taken = (ctypes.c_void_p() for _ in range(4))
+assert runtime.cudaStreamCreate(ctypes.byref(stream)) == 0
+assert runtime.cudaStreamBeginCapture(stream, 0) == 0
+status, id, count = ctypes.c_int(), ctypes.c_ulonglong(), ctypes.c_size_t(9)
+print(runtime.cudaStreamGetCaptureInfo_v2(stream, ctypes.byref(status), ctypes.byref(id),
+                                          ctypes.byref(graph), ctypes.byref(taken),
+                                          ctypes.byref(count)), status.value, count.value)
+assert runtime.cudaGraphAddEmptyNode(ctypes.byref(node), graph, None, ctypes.c_size_t(0)) == 0
+print(runtime.cudaStreamUpdateCaptureDependencies(stream, ctypes.byref(node), ctypes.c_size_t(1), 1))
+runtime.cudaStreamGetCaptureInfo_v2(stream, ctypes.byref(status), None, None, ctypes.byref(taken),
+                                    ctypes.byref(count))
+print(count.value)
+""", LD_LIBRARY_PATH=str(SIMGPU))
+        self.assertEqual(told.stdout.splitlines(), ["0 1 0", "0", "1"], told.stderr)
+
     def test_names_whose_meaning_has_changed_are_not_supported(self) -> None:
         told = self.run_program("""
 import ctypes
 runtime = ctypes.CDLL("libcudart.so.12")
-for name in ("cudaMemAdvise", "cudaMemPrefetchAsync", "cudaGraphAddNode",
-             "cudaStreamGetCaptureInfo_v2", "cudaGetDeviceProperties"):
+for name in ("cudaMemAdvise", "cudaMemPrefetchAsync", "cudaGraphGetEdges",
+             "cudaSignalExternalSemaphoresAsync", "cudaGetDeviceProperties"):
     print(getattr(runtime, name)())
 """, LD_LIBRARY_PATH=str(SIMGPU))
         self.assertEqual(told.stdout.split(), ["801"] * 5, told.stderr)

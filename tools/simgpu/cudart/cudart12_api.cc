@@ -1,5 +1,5 @@
 // The functions of CUDA 12 that have another name today, or another structure.
-#include <cuda_runtime_api.h>
+#include <driver_types.h>
 
 #include <cstddef>
 #include <cstring>
@@ -7,9 +7,30 @@
 #include "tools/simgpu/export.h"
 
 // As the sources of the library have them here (names_in_cuda_12.h).
+extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 extern "C" cudaError_t cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t start,
                                                cudaEvent_t end);
 extern "C" cudaError_t cudaGetDeviceProperties_of_cuda_13(cudaDeviceProp* properties, int device);
+extern "C" cudaError_t cudaPointerGetAttributes_of_cuda_13(cudaPointerAttributes* attributes,
+                                                           const void* pointer);
+extern "C" cudaError_t cudaStreamGetCaptureInfo_v3(cudaStream_t stream,
+                                                   cudaStreamCaptureStatus* status,
+                                                   unsigned long long* id, cudaGraph_t* graph,
+                                                   const cudaGraphNode_t** dependencies,
+                                                   const cudaGraphEdgeData** edges,
+                                                   std::size_t* count);
+extern "C" cudaError_t cudaStreamUpdateCaptureDependencies_v2(cudaStream_t stream,
+                                                              cudaGraphNode_t* dependencies,
+                                                              const cudaGraphEdgeData* edges,
+                                                              std::size_t count, unsigned flags);
+extern "C" cudaError_t cudaGraphAddNode_v2(cudaGraphNode_t* node, cudaGraph_t graph,
+                                           const cudaGraphNode_t* dependencies,
+                                           const cudaGraphEdgeData* edges, std::size_t count,
+                                           cudaGraphNodeParams* parameters);
+extern "C" cudaError_t cudaGraphAddDependencies_v2(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                                   const cudaGraphNode_t* to,
+                                                   const cudaGraphEdgeData* edges,
+                                                   std::size_t count);
 
 namespace simgpu::cudart {
 namespace {
@@ -94,6 +115,15 @@ struct PropertiesOfCuda12 {
 };
 static_assert(sizeof(PropertiesOfCuda12) == 1032);
 
+/// cudaPointerAttributes as CUDA 12 has it.
+struct PointerAttributesOfCuda12 {
+  cudaMemoryType type;
+  int device;
+  void* devicePointer;
+  void* hostPointer;
+};
+static_assert(sizeof(PointerAttributesOfCuda12) == 24);
+
 }  // namespace
 }  // namespace simgpu::cudart
 
@@ -176,4 +206,38 @@ SIMGPU_EXPORT cudaError_t cudaGetDeviceProperties_v2(simgpu::cudart::PropertiesO
   SIMGPU_SAME(clusterLaunch)
 #undef SIMGPU_SAME
   return cudaSuccess;
+}
+
+SIMGPU_EXPORT cudaError_t cudaPointerGetAttributes(
+    simgpu::cudart::PointerAttributesOfCuda12* attributes, const void* pointer) {
+  cudaPointerAttributes now{};
+  const cudaError_t error =
+      cudaPointerGetAttributes_of_cuda_13(attributes == nullptr ? nullptr : &now, pointer);
+  if (attributes != nullptr) {
+    *attributes = {now.type, now.device, now.devicePointer, now.hostPointer};
+  }
+  return error;
+}
+
+// These have got a parameter since, for the data of edges.
+SIMGPU_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                                      cudaStreamCaptureStatus* status,
+                                                      unsigned long long* id, cudaGraph_t* graph,
+                                                      const cudaGraphNode_t** dependencies,
+                                                      std::size_t* count) {
+  return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
+}
+SIMGPU_EXPORT cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                              cudaGraphNode_t* dependencies,
+                                                              std::size_t count, unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags);
+}
+SIMGPU_EXPORT cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                           const cudaGraphNode_t* dependencies, std::size_t count,
+                                           cudaGraphNodeParams* parameters) {
+  return cudaGraphAddNode_v2(node, graph, dependencies, nullptr, count, parameters);
+}
+SIMGPU_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                                   const cudaGraphNode_t* to, std::size_t count) {
+  return cudaGraphAddDependencies_v2(graph, from, to, nullptr, count);
 }

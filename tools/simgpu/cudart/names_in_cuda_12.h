@@ -20,5 +20,6 @@
 #define cudaStreamUpdateCaptureDependencies_ptsz cudaStreamUpdateCaptureDependencies_v2_ptsz
 #define cudaWaitExternalSemaphoresAsync cudaWaitExternalSemaphoresAsync_v2
 #define cudaWaitExternalSemaphoresAsync_ptsz cudaWaitExternalSemaphoresAsync_v2_ptsz
-// The structure that it fills has other fields there, so no program of CUDA 12 may have it.
+// The structures that these fill have other fields there, so no program of CUDA 12 may call them.
 #define cudaGetDeviceProperties cudaGetDeviceProperties_of_cuda_13
+#define cudaPointerGetAttributes cudaPointerGetAttributes_of_cuda_13

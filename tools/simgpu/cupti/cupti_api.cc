@@ -12,9 +12,9 @@ namespace {
 // Source: CUPTI, CUptiResult.
 enum Status : int { kSuccess = 0, kInvalidParameter = 1, kNotSupported = 27 };
 
-/// The version of the interface: of CUDA 13.0, if nothing else is said.
+/// The version of the interface, CUPTI_API_VERSION: of CUDA 13.5, if nothing else is said.
 #ifndef SIMGPU_CUPTI_VERSION
-#define SIMGPU_CUPTI_VERSION 130000
+#define SIMGPU_CUPTI_VERSION 130500
 #endif
 constexpr std::uint32_t kVersion = SIMGPU_CUPTI_VERSION;
 

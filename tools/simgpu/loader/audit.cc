@@ -7,8 +7,9 @@
 // for, and in processes that open none of it nothing is loaded.
 //
 // A library of NVIDIA's that simgpu has none of is looked for in the packages of the same Python
-// environment, nvidia/*/lib, before the usual places: TensorFlow's wheel does not name all folders
-// of those that it opens.
+// environment, nvidia/*/lib, if one alone has it: TensorFlow's wheel does not name all folders of
+// those that it opens. Where several have it, of CUDA 12 and 13, the loader finds the one that the
+// library that asks was built for.
 //
 // The driver itself, libcuda.so.1, is not among these: superpipe stands in front of it, and is
 // found by that name. The library lives in a namespace of its own, with a C library of its own.
@@ -56,17 +57,27 @@ class StandIns {
     std::free(folder);
   }
 
-  /// The path of the stand-in for the library `name`, which may have a folder before it and more
-  /// digits of a version behind it; null if there is none.
+  /// The path of the stand-in for the library `name`, which may have a folder before it, and more
+  /// digits of a version behind it or none at all (then it is the newest); null if there is none.
   [[nodiscard]] const char* path_for(const char* name) const {
-    const char* const slash = std::strrchr(name, '/');
-    const char* const file = slash != nullptr ? slash + 1 : name;
+    const char* const file = file_of(name);
+    const std::size_t given = std::strlen(file);
+    const char* newest = nullptr;
     for (std::size_t i = 0; i < count_; ++i) {
-      const std::size_t size = std::strlen(found_[i].name);
-      if (std::strncmp(file, found_[i].name, size) != 0) continue;
-      if (file[size] == '\0' || file[size] == '.') return found_[i].path;
+      const StandIn& known = found_[i];
+      const std::size_t size = std::strlen(known.name);
+      const bool agrees = std::strncmp(file, known.name, size < given ? size : given) == 0;
+      if (agrees && given >= size && (file[size] == '\0' || file[size] == '.')) return known.path;
+      const bool has_no_version = agrees && given > 3 && std::strcmp(file + given - 3, ".so") == 0;
+      if (!has_no_version || known.name[given] != '.') continue;
+      if (newest == nullptr || std::strcmp(known.path, newest) > 0) newest = known.path;
     }
-    return nullptr;
+    return newest;
+  }
+
+  static const char* file_of(const char* name) {
+    const char* const slash = std::strrchr(name, '/');
+    return slash != nullptr ? slash + 1 : name;
   }
 
  private:
@@ -75,7 +86,7 @@ class StandIns {
     const char* name = nullptr;  ///< within path
   };
 
-  // "libcublas.so.13" and the like: a name with one version, but for the driver's.
+  // "libcublas.so.13" and the like: a name with one version, and not the driver's.
   static bool is_stand_in(const char* name) {
     const char* const ending = std::strstr(name, ".so.");
     return std::strncmp(name, "lib", 3) == 0 && ending != nullptr &&
@@ -92,8 +103,9 @@ bool begins_with(const char* text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
-/// Where the library `name`, which has no folder before it, lies among NVIDIA's packages beside the
-/// file at `requester`; null if it does not. The text stays: each library is opened once.
+/// Where the library `name` lies in the one of NVIDIA's packages that has it, beside the file at
+/// `requester`; null if none has, or several have, or the name has a folder before it. The text
+/// stays, as the loader needs it for a while.
 const char* path_in_packages(const char* name, const char* requester) {
   const bool is_nvidias =
       begins_with(name, "libcu") || begins_with(name, "libnv") || begins_with(name, "libnccl");
@@ -109,29 +121,31 @@ const char* path_in_packages(const char* name, const char* requester) {
   std::snprintf(path, sizeof(path), "%.*snvidia", size, requester);
   DIR* const stream = ::opendir(path);
   if (stream == nullptr) return nullptr;
-  const char* found = nullptr;
+  char found[PATH_MAX];
+  int count = 0;
   while (const dirent* const entry = ::readdir(stream)) {
     std::snprintf(path, sizeof(path), "%.*snvidia/%s/lib/%s", size, requester, entry->d_name, name);
     if (entry->d_name[0] == '.' || ::access(path, R_OK) != 0) continue;
-    found = ::strdup(path);
-    break;
+    std::memcpy(found, path, sizeof(found));
+    ++count;
   }
   ::closedir(stream);
-  return found;
+  return count == 1 ? ::strdup(found) : nullptr;
 }
 
 }  // namespace
 
-/// Called first, with the newest version of the interface that the loader has.
+/// Called first, with the newest version of the interface that the loader has: what is used of it
+/// is the same in all.
 SIMGPU_EXPORT unsigned la_version(unsigned version) {
   stand_ins.read();
-  return version < LAV_CURRENT ? version : LAV_CURRENT;
+  return version;
 }
 
 /// Called before a library is looked for, with the name as it was asked for, and then for each
 /// path that is tried. `*cookie`: the link map of the library that asks, as the loader puts it
-/// there.
-/// @return what to look for: the path of a stand-in, or of a library in a package, or `name`.
+/// there. @return what to look for: the path of a stand-in, or of a library in a package, or
+/// `name`.
 SIMGPU_EXPORT char* la_objsearch(const char* name, std::uintptr_t* cookie, unsigned flag) {
   const char* path = nullptr;
   if (flag == LA_SER_ORIG) {

@@ -1,13 +1,13 @@
-// libsimgpu_devices.so: the files of a GPU, /dev/nvidia0 and its kind, are there for who looks.
+// libsimgpu_devices.so: the files of a GPU, /dev/nvidiactl and /dev/nvidia0, seem to exist.
 //
-// JAX asks whether one of them exists before it tries CUDA at all. Preloaded; what asks about one
-// is told of /dev/null. They cannot be opened.
+// JAX asks whether one of them exists before it tries CUDA at all. The library is preloaded. A
+// program that asks about one of them gets the answer for /dev/null. They cannot be opened.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <cstring>
 
 #include "tools/simgpu/export.h"
@@ -28,26 +28,33 @@ bool is_of_a_gpu(const char* path) {
 
 const char* instead_of(const char* path) { return is_of_a_gpu(path) ? kStandIn : path; }
 
-/// The function that this library stands before.
+/// The function of that name that this library stands before, or one that says that there is none.
+/// Looked for when the library is loaded: later that could wait for the dynamic loader.
 template <typename Function>
-Function* next(const char* name, std::atomic<void*>& known) {
-  void* found = known.load(std::memory_order_relaxed);
-  if (found == nullptr) {
-    found = ::dlsym(RTLD_NEXT, name);
-    known.store(found, std::memory_order_relaxed);
+class Next {
+ public:
+  explicit Next(const char* name) : found_(reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name))) {}
+
+  template <typename... Arguments>
+  int operator()(Arguments... arguments) const {
+    if (found_ != nullptr) return found_(arguments...);
+    errno = ENOSYS;
+    return -1;
   }
-  return reinterpret_cast<Function*>(found);
-}
+
+ private:
+  Function* found_;
+};
 
 }  // namespace
 
 // Each calls the function of its own name, with another path where it is one of a GPU's.
 // NOLINTBEGIN(bugprone-macro-parentheses): names and lists of parameters
 #define SIMGPU_ASKS_ABOUT_PATH(name, parameters, arguments) \
-  SIMGPU_EXPORT int name parameters {                       \
-    static std::atomic<void*> known{nullptr};               \
-    return next<int parameters>(#name, known) arguments;    \
-  }
+  namespace {                                               \
+  const Next<int parameters> next_##name{#name};            \
+  }                                                         \
+  SIMGPU_EXPORT int name parameters { return next_##name arguments; }
 SIMGPU_ASKS_ABOUT_PATH(stat, (const char* path, struct stat* found), (instead_of(path), found))
 SIMGPU_ASKS_ABOUT_PATH(stat64, (const char* path, struct stat64* found), (instead_of(path), found))
 SIMGPU_ASKS_ABOUT_PATH(lstat, (const char* path, struct stat* found), (instead_of(path), found))

@@ -31,10 +31,17 @@ TEST(LogCallback, GetsEachErrorUntilItIsUnregistered) {
   EXPECT_EQ(cuLogsUnregisterCallback(handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(LogCallback, NeedsAFunctionAndAPlaceForItsHandle) {
+TEST(LogCallback, NeedsAFunctionAndMayHaveNoPlaceForItsHandle) {
   CUlogsCallbackHandle handle = nullptr;
   EXPECT_EQ(cuLogsRegisterCallback(nullptr, nullptr, &handle), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuLogsRegisterCallback(keep_line, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  static int calls = 0;
+  const auto count = [](void*, CUlogLevel, char*, std::size_t) {
+    ++calls;
+    log_line(LogLevel::kError, "an error of the callback's own");
+  };
+  EXPECT_EQ(cuLogsRegisterCallback(count, nullptr, nullptr), CUDA_SUCCESS);
+  log_line(LogLevel::kError, "an error");
+  EXPECT_EQ(calls, 1) << "no callback is called for what it causes itself";
 }
 
 }  // namespace

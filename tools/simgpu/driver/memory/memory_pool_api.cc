@@ -5,6 +5,7 @@
 #include "tools/simgpu/driver/graphs/graph_allocation.h"
 #include "tools/simgpu/driver/memory/address_space.h"
 #include "tools/simgpu/driver/memory/pool_table.h"
+#include "tools/simgpu/driver/streams/stream_object.h"
 #include "tools/simgpu/driver/streams/stream_table.h"
 
 namespace simgpu {
@@ -57,8 +58,8 @@ CUresult allocate_from_pool(CUdeviceptr* out, std::uint64_t size, CUmemoryPool h
 CUresult free_async(CUdeviceptr address, CUstream handle, NullStream null_stream) {
   SIMGPU_ENTER(cuMemFreeAsync);
   // A stream that is named tells the context; the default ones need a current one.
-  Context* context = context_of_made_stream(handle);
-  if (context == nullptr) context = current_context();
+  const StreamPtr named = find_made_stream(handle);
+  Context* const context = named != nullptr ? &named->context : current_context();
   if (const CUresult broken = check_context(context); broken != CUDA_SUCCESS) return broken;
   StreamPtr stream;
   if (const CUresult result = resolve_stream(*context, handle, null_stream, &stream);

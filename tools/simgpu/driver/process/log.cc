@@ -57,13 +57,19 @@ Listeners& listeners() {
   return *instance;
 }
 
+// What a listener causes itself is not told: it could cause that again.
+constinit thread_local bool is_telling = false;
+
 void tell_listeners(std::string_view text) noexcept try {
+  if (is_telling) return;
   std::vector<std::function<void(std::string_view text)>> functions;
   {
     const std::lock_guard lock{listeners().mutex};
     for (const auto& [number, function] : listeners().by_number) functions.push_back(function);
   }
+  is_telling = true;
   for (const auto& function : functions) function(text);
+  is_telling = false;
 } catch (const std::bad_alloc&) {
   // The line is on standard error.
 }

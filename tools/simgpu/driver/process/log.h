@@ -19,8 +19,9 @@ __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* 
 /// gives. Thread-safe. Throws std::bad_alloc.
 std::string logged_errors();
 
-/// Calls `function` with each line of kError from now on, in the thread that logs it, with no lock
-/// held. The text is without its newline. @return a number for remove_log_listener(). Thread-safe.
+/// Calls `function` with each line of kError from now on, in the thread that logs it, which may be
+/// one that does a stream's work. Not with lines that `function` causes itself. The text is without
+/// its newline. @return a number for remove_log_listener(). Thread-safe.
 /// Throws std::bad_alloc.
 std::uint64_t add_log_listener(std::function<void(std::string_view text)> function);
 

@@ -35,13 +35,13 @@ SIMGPU_EXPORT CUresult cuLogsDumpToMemory(CUlogIterator* iterator, char* buffer,
 SIMGPU_EXPORT CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void* userData,
                                               CUlogsCallbackHandle* callback_out) {
   SIMGPU_ENTER_WITH(cuLogsRegisterCallback, Requires::kNothing);
-  if (callbackFunc == nullptr || callback_out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (callbackFunc == nullptr) return CUDA_ERROR_INVALID_VALUE;
   try {
     const std::uint64_t number = add_log_listener([=](std::string_view text) {
       std::string own(text);  // the program may write to it
       callbackFunc(userData, CU_LOG_LEVEL_ERROR, own.data(), own.size());
     });
-    *callback_out = reinterpret_cast<CUlogsCallbackHandle>(number);
+    if (callback_out != nullptr) *callback_out = reinterpret_cast<CUlogsCallbackHandle>(number);
     return CUDA_SUCCESS;
   } catch (const std::bad_alloc&) {
     return CUDA_ERROR_OUT_OF_MEMORY;

@@ -101,11 +101,10 @@ CUresult resolve_stream(Context& context, CUstream handle, NullStream null_strea
   return CUDA_SUCCESS;
 }
 
-Context* context_of_made_stream(CUstream handle) {
+StreamPtr find_made_stream(CUstream handle) {
   const bool is_default =
       handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-  const StreamPtr found = is_default ? nullptr : made_streams().find(handle);
-  return found == nullptr ? nullptr : &found->context;
+  return is_default ? nullptr : made_streams().find(handle);
 }
 
 CUstream create_stream(Context& context, unsigned flags, int priority, GreenContext* green) {

@@ -17,9 +17,8 @@ enum class NullStream { kLegacy, kPerThread };
 ///     gone.
 CUresult resolve_stream(Context& context, CUstream handle, NullStream null_stream, StreamPtr* out);
 
-/// The context of a stream that cuStreamCreate made; null where `handle` names none such.
-/// Thread-safe.
-Context* context_of_made_stream(CUstream handle);
+/// The stream that cuStreamCreate made and `handle` names; null where there is none. Thread-safe.
+StreamPtr find_made_stream(CUstream handle);
 
 /// Makes a stream of `context`, or of its green context `green`; `flags` and `priority` are what
 /// its getters answer.
