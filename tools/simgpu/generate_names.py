@@ -48,13 +48,14 @@ def main() -> int:
     parser.add_argument("site_packages", type=Path, nargs="+")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    failed = False
+    failed = found = False
     for list_name, (pattern, prefix) in LISTS.items():
         path = HERE / list_name
         files = [file for site in options.site_packages for file in sorted(site.glob(pattern))]
         if not files:
             print(f"{list_name}: no {pattern}, nothing is changed", file=sys.stderr)
             continue
+        found = True
         known = set()
         if path.exists():
             known = set(re.findall(r"\(int, (\w+), \(\)\)", path.read_text()))
@@ -67,7 +68,9 @@ def main() -> int:
             lines = [f"SIMGPU_UNSUPPORTED(int, {name}, ())\n" for name in sorted(names | known)]
             path.parent.mkdir(exist_ok=True)
             path.write_text(NOTE + "".join(lines))
-    return 1 if failed else 0
+    if not found:
+        print(f"none of NVIDIA's libraries in {options.site_packages}", file=sys.stderr)
+    return 1 if failed or not found else 0
 
 
 if __name__ == "__main__":
