@@ -36,11 +36,17 @@ std::string prefix_of_namespace() {
          std::to_string(is_known ? status.st_ino : 0) + "-";
 }
 
+std::string path_in(std::string folder, const std::string& name) {
+  folder += '/';
+  folder += name;
+  return folder;
+}
+
 /// Empty where the run has none.
 std::string path_of_mark() {
   const std::string name = value_of(kDriverMarkVariable);
   if (!name.starts_with(kPrefix) || name.find('/') != std::string::npos) return {};
-  return process_configuration().shared_folder + "/" + name;
+  return path_in(process_configuration().shared_folder, name);
 }
 
 /// Removes what is left of runs whose first process was killed, or left by _exit().
@@ -54,7 +60,7 @@ void sweep() {
     if (!name.starts_with(prefix)) continue;
     const int process = std::atoi(name.c_str() + prefix.size());
     const bool is_gone = process == ::getpid() || (::kill(process, 0) != 0 && errno == ESRCH);
-    if (process > 0 && is_gone) ::unlink((folder + "/" + name).c_str());
+    if (process > 0 && is_gone) ::unlink(path_in(folder, name).c_str());
   }
   ::closedir(stream);
 }

@@ -131,7 +131,7 @@ class Reader {
     if (tensor.value<char>(kTensorIsVirtual, 0) != 0) return;
     if (tensor.value<char>(kTensorIsByValue, 0) != 0) return;
     if (tensor.find(kTensorConstant) != nullptr) return;
-    const std::int64_t number = tensor.value<std::int64_t>(kTensorNumber, 0);
+    const auto number = tensor.value<std::int64_t>(kTensorNumber, 0);
     (written ? found_.written : found_.read).insert(number);
     const std::vector<std::int64_t> extents = tensor.values<std::int64_t>(kTensorExtents);
     if (written) largest_ = std::max(largest_, product_of(extents, 0, extents.size()));
