@@ -39,9 +39,9 @@ std::string prepended(const std::vector<std::string>& list, const char* variable
   return joined;
 }
 
-// The value of XLA_FLAGS that has XLA take the first way to compute, not the fastest of those that
-// it has tried: on simgpu times say nothing of a GPU's, and what it puts around the results of a
-// trial, to see that nothing else is written, is written. nullopt: the user chose, or names a file
+// The value of XLA_FLAGS that has XLA take the first way to compute, and not the fastest of those
+// that it has tried. Times on simgpu say nothing of a GPU's. And XLA puts guard bytes around the
+// results of a trial, which simgpu's kernels write over. nullopt: the user chose, or names a file
 // of flags.
 std::optional<std::string> without_autotuning() {
   constexpr std::string_view kFlag = "--xla_gpu_autotune_level";

@@ -205,7 +205,7 @@ SIMGPU_EXPORT int cudnnBackendCreateDescriptor(int kind, void** descriptor) {
   });
 }
 
-/// What refers to it keeps what it had.
+/// Descriptors that refer to it keep its content.
 SIMGPU_EXPORT int cudnnBackendDestroyDescriptor(void* descriptor) {
   return descriptor == nullptr || take_from_program(descriptor) ? kSuccess : kBadParam;
 }

@@ -27,7 +27,8 @@ int parts_of(const Network& network) {
   return 2 * gates_of(network) + (is_projected(network) ? 1 : 0);
 }
 
-// The first half of the parts meets the layer's input, the second one what it said before.
+// The first half of the matrices are for the layer's input, the second half for its last output. A
+// projection comes behind them.
 WeightPart shape_of(const Network& network, int pseudo_layer, int part) {
   const int gates = gates_of(network);
   const bool is_first = pseudo_layer < directions_of(network);

@@ -35,7 +35,8 @@ struct Sequences {
   int vector = 0;
 };
 
-/// Where a matrix or a bias of a network lies within its weights, and its extents; none: nowhere.
+/// Where a matrix or a bias of a network lies within its weights, and its extents. No rows: the
+/// network has no such part.
 struct WeightPart {
   std::size_t offset = 0;  ///< in bytes
   int rows = 0;
@@ -44,8 +45,8 @@ struct WeightPart {
 
 /// Bytes of all weights: for each layer and direction the matrices, and behind all the biases.
 [[nodiscard]] std::size_t weight_bytes(const Network& network);
-/// The matrix (or bias) `part` of a pseudo layer, cuDNN's number of a layer and a direction; no
-/// rows if the network has none such.
+/// The matrix, or the bias, `part` of a pseudo layer, which is cuDNN's number of a layer and a
+/// direction.
 [[nodiscard]] WeightPart matrix_of(const Network& network, int pseudo_layer, int part);
 [[nodiscard]] WeightPart bias_of(const Network& network, int pseudo_layer, int part);
 

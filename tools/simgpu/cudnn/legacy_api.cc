@@ -23,8 +23,9 @@ constexpr int kMostExtents = 8;  // CUDNN_DIM_MAX
 /// A descriptor of which nothing is kept.
 struct Opaque {};
 
-// The states of dropout are random numbers' seeds, which a launch writes. Workspaces are for
-// intermediate results, and there are none; what a forward pass leaves for the backward one is.
+// The states of dropout are seeds of random numbers, which a launch writes. Workspaces are for
+// intermediate results, of which there are none. The reserve is what a forward pass leaves for the
+// backward one.
 constexpr std::size_t kDropoutStates = std::size_t{1} << 20;
 constexpr std::size_t kReserve = 512;
 

@@ -1,5 +1,5 @@
-// simgpu's stand-in for cuDNN: an execution reads what a graph's operations read and writes their
-// results, on the handle's stream, and what is not there is refused.
+// The graph API of simgpu's stand-in for cuDNN: an execution reads what a graph's operations read
+// and writes their results, on the handle's stream, and what is not there is refused.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -13,18 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/simgpu/cudnn/dnn_fixture.h"
+
 // The binary interface, as far as it is used here; NVIDIA's header is not among the toolkit's.
 extern "C" {
-int cudnnCreate(void** handle);
-int cudnnDestroy(void* handle);
 int cudnnSetStream(void* handle, cudaStream_t stream);
-int cudnnGetStream(void* handle, cudaStream_t* stream);
-size_t cudnnGetVersion();
-size_t cudnnGetCudartVersion();
-int cudnnGetProperty(int property, int* value);
-const char* cudnnGetErrorString(int status);
-void cudnnGetLastErrorString(char* text, size_t size);
-int cudnnGraphVersionCheck();
 int cudnnBackendCreateDescriptor(int kind, void** descriptor);
 int cudnnBackendDestroyDescriptor(void* descriptor);
 int cudnnBackendInitialize(void* descriptor);
@@ -34,15 +27,10 @@ int cudnnBackendSetAttribute(void* descriptor, int name, int type, int64_t count
 int cudnnBackendGetAttribute(void* descriptor, int name, int type, int64_t room, int64_t* count,
                              void* elements);
 int cudnnBackendExecute(void* handle, void* plan, void* pack);
-int cudnnCTCLoss_v8();
 }
 
 namespace cudnn_test {
 namespace {
-
-constexpr int kSuccess = 0;
-constexpr int kBadParam = 2000;
-constexpr int kNotSupported = 3000;
 
 // Of descriptors.
 constexpr int kPointwise = 0;
@@ -95,9 +83,6 @@ constexpr int64_t kW = 'w';
 constexpr int64_t kY = 'y';
 constexpr int64_t kB = 'b';
 constexpr int64_t kInner = 'v';
-
-using Numbers = std::vector<float>;
-constexpr std::size_t kCount = 64;
 
 /// A descriptor, destroyed with its last owner here.
 using Ref = std::shared_ptr<void>;
@@ -221,38 +206,16 @@ std::string text_of(const Ref& plan, int64_t size) {
 
 std::string text_of(const Ref& plan) { return text_of(plan, text_size(plan)); }
 
-/// A handle, and arrays of numbers on the device by the tensors' numbers. X, W and B hold 1, 2 and
-/// 3, and Y and the inner tensor zeros.
-class CudnnTest : public ::testing::Test {
+/// X, W and B hold 1, 2 and 3, and Y and the inner tensor zeros.
+class GraphTest : public DnnFixture {
  protected:
   void SetUp() override {
-    add(kX, 1);
-    ASSERT_EQ(cudnnCreate(&handle_), kSuccess);
-    for (const auto& [number, value] : {std::pair{kW, 2.0F}, {kY, 0.0F}, {kB, 3.0F}, {kInner, 0}}) {
+    DnnFixture::SetUp();
+    for (const auto& [number, value] :
+         {std::pair{kX, 1.0F}, {kW, 2.0F}, {kY, 0.0F}, {kB, 3.0F}, {kInner, 0.0F}}) {
       add(number, value);
     }
   }
-  void TearDown() override {
-    EXPECT_EQ(cudnnDestroy(handle_), kSuccess);
-    for (const auto& [number, array] : arrays_) EXPECT_EQ(cudaFree(array), cudaSuccess);
-  }
-
-  void add(int64_t number, float value) {
-    ASSERT_EQ(cudaMalloc(&arrays_[number], kBytes), cudaSuccess);
-    write(number, value);
-  }
-  void write(int64_t number, float value) {
-    const Numbers values(kCount, value);
-    ASSERT_EQ(cudaMemcpy(arrays_.at(number), values.data(), kBytes, cudaMemcpyHostToDevice),
-              cudaSuccess);
-  }
-  Numbers read(int64_t number) {
-    Numbers values(kCount);
-    EXPECT_EQ(cudaMemcpy(values.data(), arrays_.at(number), kBytes, cudaMemcpyDeviceToHost),
-              cudaSuccess);
-    return values;
-  }
-  static Numbers all(float value) { return Numbers(kCount, value); }
 
   [[nodiscard]] Ref graph_of(const std::vector<Ref>& operations) const {
     Ref graph = create(kOperationGraph);
@@ -294,70 +257,9 @@ class CudnnTest : public ::testing::Test {
     EXPECT_EQ(execute(plan, numbers, others), kSuccess);
     return read(kY);
   }
-
-  static constexpr std::size_t kBytes = sizeof(float) * kCount;
-  void* handle_ = nullptr;
-  std::map<int64_t, float*> arrays_;
 };
 
-TEST_F(CudnnTest, AHandleKeepsItsStream) {
-  cudaStream_t found = nullptr;
-  cudaStream_t stream = nullptr;
-  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-  EXPECT_EQ(cudnnSetStream(handle_, stream), kSuccess);
-  EXPECT_EQ(cudnnGetStream(handle_, &found), kSuccess);
-  EXPECT_EQ(found, stream);
-  void* other = nullptr;
-  ASSERT_EQ(cudnnCreate(&other), kSuccess);
-  EXPECT_NE(other, handle_);
-  EXPECT_EQ(cudnnGetStream(other, &found), kSuccess);
-  EXPECT_EQ(found, nullptr);
-  EXPECT_EQ(cudnnDestroy(other), kSuccess);
-  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
-}
-
-TEST_F(CudnnTest, RefusesWhatIsNoHandleOrNoPlace) {
-  EXPECT_EQ(cudnnCreate(nullptr), kBadParam);
-  EXPECT_EQ(cudnnSetStream(nullptr, nullptr), kBadParam);
-  cudaStream_t stream = nullptr;
-  EXPECT_EQ(cudnnGetStream(nullptr, &stream), kBadParam);
-  EXPECT_EQ(cudnnGetStream(handle_, nullptr), kBadParam);
-  EXPECT_EQ(cudnnDestroy(nullptr), kSuccess);
-}
-
-TEST_F(CudnnTest, VersionIsTheSameInEachForm) {
-  std::array<int, 3> parts{};
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(cudnnGetProperty(i, &parts.at(i)), kSuccess);
-  EXPECT_EQ(cudnnGetVersion(), 10000U * parts[0] + 100U * parts[1] + parts[2]);
-  EXPECT_EQ(parts[0], 9);
-  EXPECT_EQ(cudnnGetProperty(3, parts.data()), kBadParam);
-  EXPECT_EQ(cudnnGetProperty(-1, parts.data()), kBadParam);
-  EXPECT_EQ(cudnnGetProperty(0, nullptr), kBadParam);
-  EXPECT_EQ(cudnnGetCudartVersion() / 1000, 13U);
-  EXPECT_EQ(cudnnGraphVersionCheck(), kSuccess);
-}
-
-TEST_F(CudnnTest, StatusCodesHaveNames) {
-  EXPECT_STREQ(cudnnGetErrorString(kSuccess), "CUDNN_STATUS_SUCCESS");
-  EXPECT_STREQ(cudnnGetErrorString(kBadParam), "CUDNN_STATUS_BAD_PARAM");
-  EXPECT_STREQ(cudnnGetErrorString(kNotSupported), "CUDNN_STATUS_NOT_SUPPORTED");
-  EXPECT_STREQ(cudnnGetErrorString(77), "CUDNN_STATUS_UNKNOWN");
-  std::array<char, 4> text{'a', 'b', 'c', '\0'};
-  cudnnGetLastErrorString(text.data(), 0);
-  EXPECT_STREQ(text.data(), "abc");
-  cudnnGetLastErrorString(text.data(), text.size());
-  EXPECT_STREQ(text.data(), "");
-}
-
-TEST_F(CudnnTest, FunctionThatIsNotThereIsRefusedAndSaysSoOnce) {
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(cudnnCTCLoss_v8(), kNotSupported);
-  EXPECT_EQ(cudnnCTCLoss_v8(), kNotSupported);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "simgpu: cudnnCTCLoss_v8 is not supported by simgpu's cuDNN\n");
-}
-
-TEST_F(CudnnTest, RefusesWhatIsNoDescriptor) {
+TEST_F(GraphTest, RefusesWhatIsNoDescriptor) {
   int other = 0;
   void* gone = nullptr;
   ASSERT_EQ(cudnnBackendCreateDescriptor(kTensor, &gone), kSuccess);
@@ -381,7 +283,7 @@ TEST_F(CudnnTest, RefusesWhatIsNoDescriptor) {
   EXPECT_EQ(cudnnBackendDestroyDescriptor(nullptr), kSuccess);
 }
 
-TEST_F(CudnnTest, RefusesWrongPlacesForValues) {
+TEST_F(GraphTest, RefusesWrongPlacesForValues) {
   const Ref made = tensor(kX);
   int64_t value = 5;
   EXPECT_EQ(cudnnBackendSetAttribute(made.get(), 906, kInt64, 1, nullptr), kBadParam);
@@ -390,7 +292,7 @@ TEST_F(CudnnTest, RefusesWrongPlacesForValues) {
   EXPECT_EQ(value, 5);
 }
 
-TEST_F(CudnnTest, ADescriptorTellsWhatIsSet) {
+TEST_F(GraphTest, ADescriptorTellsWhatIsSet) {
   const Ref made = tensor(kX, {2, 3, 5, 7});
   std::array<int64_t, 4> extents{9, 9, 9, 9};
   int64_t count = -1;
@@ -407,7 +309,7 @@ TEST_F(CudnnTest, ADescriptorTellsWhatIsSet) {
   EXPECT_EQ(count, 0);
 }
 
-TEST_F(CudnnTest, ConvolutionWritesItsResultOnlyAndFromBothOperands) {
+TEST_F(GraphTest, ConvolutionWritesItsResultOnlyAndFromBothOperands) {
   const Ref plan = convolution_plan();
   const Numbers first = result(plan, {kX, kW, kY});
   EXPECT_NE(first, all(0));
@@ -423,14 +325,14 @@ TEST_F(CudnnTest, ConvolutionWritesItsResultOnlyAndFromBothOperands) {
   EXPECT_EQ(result(plan, {kX, kW, kY}), first);
 }
 
-TEST_F(CudnnTest, NumberThatIsNotOfTheGraphIsLeftAlone) {
+TEST_F(GraphTest, NumberThatIsNotOfTheGraphIsLeftAlone) {
   const Ref plan = convolution_plan();
   const Numbers first = result(plan, {kX, kW, kY});
   EXPECT_EQ(result(plan, {kX, kB, kW, kY}), first);
   EXPECT_EQ(read(kB), all(3));
 }
 
-TEST_F(CudnnTest, ExecutionNeedsAHandleAndAPointerForEachNumber) {
+TEST_F(GraphTest, ExecutionNeedsAHandleAndAPointerForEachNumber) {
   const Ref plan = convolution_plan();
   const Ref pack = create(kVariantPack);
   set<int64_t>(pack, kPackNumbers, kInt64, {kX, kW, kY});
@@ -445,12 +347,12 @@ TEST_F(CudnnTest, ExecutionNeedsAHandleAndAPointerForEachNumber) {
   EXPECT_NE(read(kY), all(0));
 }
 
-TEST_F(CudnnTest, PlanWithoutAGraphIsRefused) {
+TEST_F(GraphTest, PlanWithoutAGraphIsRefused) {
   EXPECT_EQ(execute(create(kPlan), {kX, kW, kY}), kBadParam);
   EXPECT_EQ(read(kY), all(0));
 }
 
-TEST_F(CudnnTest, TensorBetweenOperationsNeedsNoMemory) {
+TEST_F(GraphTest, TensorBetweenOperationsNeedsNoMemory) {
   const Ref inner = tensor(kInner, {1, 1, 8, 8}, Place::kVirtual);
   const Ref plan = plan_for({convolution(tensor(kX), tensor(kW, {1, 1, 1, 1}), inner),
                              sum(inner, tensor(kB), tensor(kY))});
@@ -468,7 +370,7 @@ TEST_F(CudnnTest, TensorBetweenOperationsNeedsNoMemory) {
   EXPECT_EQ(read(kInner), all(6));
 }
 
-TEST_F(CudnnTest, TensorByValueIsNoDevicePointer) {
+TEST_F(GraphTest, TensorByValueIsNoDevicePointer) {
   const Ref plan =
       plan_for({sum(tensor(kX), tensor(kB, {1, 1, 1, 1}, Place::kByValue), tensor(kY))});
   float value = 3;
@@ -483,7 +385,7 @@ TEST_F(CudnnTest, TensorByValueIsNoDevicePointer) {
   EXPECT_NE(result(plan, {kX, kB, kY}), first);
 }
 
-TEST_F(CudnnTest, GraphKeepsWhatTheProgramDestroys) {
+TEST_F(GraphTest, GraphKeepsWhatTheProgramDestroys) {
   Ref x = tensor(kX);
   Ref w = tensor(kW, {1, 1, 1, 1});
   Ref y = tensor(kY);
@@ -500,7 +402,7 @@ TEST_F(CudnnTest, GraphKeepsWhatTheProgramDestroys) {
   EXPECT_EQ(read(kB), all(3));
 }
 
-TEST_F(CudnnTest, HeuristicsHaveOneConfiguration) {
+TEST_F(GraphTest, HeuristicsHaveOneConfiguration) {
   const Ref graph = graph_of({convolution(tensor(kX), tensor(kW, {1, 1, 1, 1}), tensor(kY))});
   const std::vector<Ref> configurations = configurations_of(graph);
   ASSERT_EQ(configurations.size(), 1U);
@@ -520,7 +422,7 @@ TEST_F(CudnnTest, HeuristicsHaveOneConfiguration) {
   EXPECT_EQ(number, 0);
 }
 
-TEST_F(CudnnTest, HeuristicsWithoutAGraphAreRefused) {
+TEST_F(GraphTest, HeuristicsWithoutAGraphAreRefused) {
   const Ref heuristic = create(kHeuristic);
   int64_t count = -1;
   EXPECT_EQ(cudnnBackendGetAttribute(heuristic.get(), kHeuristicResults, kDescriptorType, 0, &count,
@@ -528,7 +430,7 @@ TEST_F(CudnnTest, HeuristicsWithoutAGraphAreRefused) {
             kBadParam);
 }
 
-TEST_F(CudnnTest, EngineIsChosenByItsNumberAndThereIsOne) {
+TEST_F(GraphTest, EngineIsChosenByItsNumberAndThereIsOne) {
   const Ref graph = graph_of({convolution(tensor(kX), tensor(kW, {1, 1, 1, 1}), tensor(kY))});
   const Ref engine = create(kEngine);
   set(engine, kEngineGraph, {graph});
@@ -545,7 +447,7 @@ TEST_F(CudnnTest, EngineIsChosenByItsNumberAndThereIsOne) {
   EXPECT_EQ(result(plan, {kX, kW, kY}), result(convolution_plan(), {kX, kW, kY}));
 }
 
-TEST_F(CudnnTest, TextOfAPlanGivesThePlanBack) {
+TEST_F(GraphTest, TextOfAPlanGivesThePlanBack) {
   Ref plan = convolution_plan();
   const Numbers first = result(plan, {kX, kW, kY});
   const std::string text = text_of(plan);
@@ -565,7 +467,7 @@ TEST_F(CudnnTest, TextOfAPlanGivesThePlanBack) {
   }
 }
 
-TEST_F(CudnnTest, TextThatIsNoPlansIsRefused) {
+TEST_F(GraphTest, TextThatIsNoPlansIsRefused) {
   const std::string known = text_of(convolution_plan());
   ASSERT_FALSE(known.empty());
   const Ref plan = create(kPlan);
@@ -578,13 +480,13 @@ TEST_F(CudnnTest, TextThatIsNoPlansIsRefused) {
   EXPECT_EQ(execute(plan, {kX, kW, kY}), kBadParam);
 }
 
-TEST_F(CudnnTest, TextHasTheSizeThatWasToldHoweverOftenItIsAskedFor) {
+TEST_F(GraphTest, TextHasTheSizeThatWasToldHoweverOftenItIsAskedFor) {
   const Ref plan = convolution_plan();
   const int64_t size = text_size(plan);
   for (int i = 0; i < 120 && !HasFailure(); ++i) text_of(plan, size);
 }
 
-TEST_F(CudnnTest, EveryOneOfManyInputsIsRead) {
+TEST_F(GraphTest, EveryOneOfManyInputsIsRead) {
   constexpr int kInputs = 20;
   std::vector<Ref> operations;
   std::vector<int64_t> numbers;
@@ -613,7 +515,7 @@ TEST_F(CudnnTest, EveryOneOfManyInputsIsRead) {
   }
 }
 
-TEST_F(CudnnTest, EachResultOfAGraphIsWritten) {
+TEST_F(GraphTest, EachResultOfAGraphIsWritten) {
   const Ref inner = tensor(kInner);
   const Ref plan = plan_for({convolution(tensor(kX), tensor(kW, {1, 1, 1, 1}), inner),
                              sum(inner, tensor(kB), tensor(kY))});
@@ -621,7 +523,7 @@ TEST_F(CudnnTest, EachResultOfAGraphIsWritten) {
   EXPECT_NE(read(kInner), all(0));
 }
 
-TEST_F(CudnnTest, WorkGoesToTheHandlesStream) {
+TEST_F(GraphTest, WorkGoesToTheHandlesStream) {
   const Ref plan = convolution_plan();
   const Numbers expected = result(plan, {kX, kW, kY});
   write(kY, 0);

@@ -1,0 +1,201 @@
+// The calls of cuDNN beside its graph API: where a network's weights lie, and what an execution
+// reads and writes.
+
+#include "tools/simgpu/cudnn/legacy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tests/simgpu/cudnn/dnn_fixture.h"
+
+// The binary interface, as far as it is used here; NVIDIA's header is not among the toolkit's.
+extern "C" {
+int cudnnCreateTensorDescriptor(void** tensor);
+int cudnnDestroyTensorDescriptor(void* tensor);
+int cudnnSetTensor4dDescriptor(void* tensor, int format, int type, int n, int c, int h, int w);
+int cudnnGetTensorNdDescriptor(const void* tensor, int room, int* type, int* count, int* extents,
+                               int* strides);
+int cudnnBatchNormalizationForwardTrainingEx(
+    void* handle, int mode, int operations, const void* alpha, const void* beta, const void* x_desc,
+    const void* x, const void* z_desc, const void* z, const void* y_desc, void* y,
+    const void* scale_desc, const void* scale, const void* bias, double average, void* mean,
+    void* variance, double epsilon, void* saved_mean, void* saved_variance, const void* activation,
+    void* workspace, size_t workspace_bytes, void* reserve, size_t reserve_bytes);
+int cudnnCreateRNNDescriptor(void** network);
+int cudnnDestroyRNNDescriptor(void* network);
+int cudnnSetRNNDescriptor_v8(void* network, int algorithm, int cell, int bias, int direction,
+                             int input_mode, int type, int precision, int math, int32_t input,
+                             int32_t hidden, int32_t projected, int32_t layers, const void* dropout,
+                             uint32_t flags);
+int cudnnGetRNNWeightSpaceSize(void* handle, void* network, size_t* bytes);
+int cudnnGetRNNWeightParams(void* handle, void* network, int32_t layer, size_t size,
+                            const void* weights, int32_t part, void* matrix_desc, void** matrix,
+                            void* bias_desc, void** bias);
+}
+
+namespace cudnn_test {
+namespace {
+
+using simgpu::cudnn::bias_of;
+using simgpu::cudnn::matrix_of;
+using simgpu::cudnn::Network;
+using simgpu::cudnn::weight_bytes;
+using simgpu::cudnn::WeightPart;
+
+enum Cell : int { kTanh = 1, kLstm = 2, kGru = 3 };
+constexpr int kNoBias = 0;
+constexpr int kDoubleBias = 2;
+
+Network network_of(int cell, int bias, bool is_bidirectional, int projected) {
+  return {cell, bias, is_bidirectional, 0, 6, 8, projected, 3};
+}
+
+/// The parts of all weights as (begin, end) in bytes.
+std::vector<std::pair<std::size_t, std::size_t>> parts_of(const Network& network, int parts) {
+  std::vector<std::pair<std::size_t, std::size_t>> list;
+  const int pseudo_layers = network.layers * (network.is_bidirectional ? 2 : 1);
+  for (int layer = 0; layer < pseudo_layers; ++layer) {
+    for (int part = 0; part < parts; ++part) {
+      for (const WeightPart& found :
+           {matrix_of(network, layer, part), bias_of(network, layer, part)}) {
+        const auto numbers = static_cast<std::size_t>(found.rows * found.columns);
+        if (numbers > 0) list.emplace_back(found.offset, found.offset + 4 * numbers);
+      }
+    }
+  }
+  std::ranges::sort(list);
+  return list;
+}
+
+TEST(Weights, OfANetworkLieSideBySideAndFillItsSpace) {
+  for (const auto& [cell, parts] : {std::pair{kTanh, 2}, {kGru, 6}, {kLstm, 8}}) {
+    for (const int bias : {kNoBias, kDoubleBias}) {
+      for (const bool is_bidirectional : {false, true}) {
+        const Network described = network_of(cell, bias, is_bidirectional, 8);
+        std::size_t end = 0;
+        for (const auto& [first, last] : parts_of(described, parts)) {
+          EXPECT_EQ(first, end) << cell << bias << is_bidirectional;
+          end = last;
+        }
+        EXPECT_EQ(end, weight_bytes(described)) << cell << bias << is_bidirectional;
+      }
+    }
+  }
+}
+
+TEST(Weights, HaveTheShapesOfTheirLayers) {
+  const Network both = network_of(kLstm, kDoubleBias, true, 8);
+  const auto shape = [](const WeightPart& part) { return std::pair{part.rows, part.columns}; };
+  EXPECT_EQ(shape(matrix_of(both, 0, 0)), std::pair(8, 6)) << "meets the input";
+  EXPECT_EQ(shape(matrix_of(both, 1, 0)), std::pair(8, 6)) << "as does the other direction";
+  EXPECT_EQ(shape(matrix_of(both, 2, 0)), std::pair(8, 16)) << "meets what both directions said";
+  EXPECT_EQ(shape(matrix_of(both, 2, 7)), std::pair(8, 8)) << "meets what it said before";
+  EXPECT_EQ(shape(bias_of(both, 2, 7)), std::pair(8, 1));
+  EXPECT_EQ(shape(matrix_of(both, 6, 0)), std::pair(0, 0)) << "there is no such layer";
+  EXPECT_EQ(shape(matrix_of(both, 0, 8)), std::pair(0, 0)) << "nothing is projected";
+  const Network projected = network_of(kLstm, kDoubleBias, false, 5);
+  EXPECT_EQ(shape(matrix_of(projected, 0, 8)), std::pair(5, 8));
+  EXPECT_EQ(shape(matrix_of(projected, 1, 0)), std::pair(8, 5));
+  EXPECT_EQ(shape(bias_of(projected, 0, 8)), std::pair(0, 0));
+}
+
+class LegacyTest : public DnnFixture {
+ protected:
+  void SetUp() override {
+    DnnFixture::SetUp();
+    ASSERT_EQ(cudnnCreateTensorDescriptor(&tensor_), kSuccess);
+  }
+  void TearDown() override {
+    EXPECT_EQ(cudnnDestroyTensorDescriptor(tensor_), kSuccess);
+    DnnFixture::TearDown();
+  }
+  void* tensor_ = nullptr;
+};
+
+TEST_F(LegacyTest, TensorTellsWhatIsSetAsFarAsThereIsRoom) {
+  ASSERT_EQ(cudnnSetTensor4dDescriptor(tensor_, 0, 2, 3, 4, 5, 6), kSuccess);
+  int type = -1;
+  int count = -1;
+  std::array<int, 4> extents{};
+  std::array<int, 4> strides{};
+  EXPECT_EQ(cudnnGetTensorNdDescriptor(tensor_, 3, &type, &count, extents.data(), strides.data()),
+            kSuccess);
+  EXPECT_EQ(type, 2);
+  EXPECT_EQ(count, 4);
+  EXPECT_EQ(extents, (std::array{3, 4, 5, 0}));
+  EXPECT_EQ(strides, (std::array{120, 30, 6, 0}));
+  EXPECT_EQ(cudnnGetTensorNdDescriptor(nullptr, 3, &type, &count, extents.data(), strides.data()),
+            kBadParam);
+}
+
+TEST_F(LegacyTest, BatchNormalizationWritesEachResultFromAllThatItReads) {
+  constexpr int64_t kImages = 0;
+  constexpr int64_t kScale = 1;
+  constexpr int64_t kShift = 2;
+  constexpr std::array<int64_t, 3> kResults{3, 4, 5};  // Y, and the saved mean and variance
+  for (const int64_t number : {kImages, kScale, kShift}) add(number, 1);
+  const auto normalize = [&] {
+    for (const int64_t number : kResults) write(number, 0);
+    EXPECT_EQ(cudnnBatchNormalizationForwardTrainingEx(
+                  handle_, 1, 0, nullptr, nullptr, tensor_, arrays_[kImages], tensor_, nullptr,
+                  tensor_, arrays_[3], tensor_, arrays_[kScale], arrays_[kShift], 0.1, nullptr,
+                  nullptr, 1e-5, arrays_[4], arrays_[5], nullptr, nullptr, 0, nullptr, 0),
+              kSuccess);
+    std::vector<Numbers> results;
+    for (const int64_t number : kResults) results.push_back(read(number));
+    return results;
+  };
+  for (const int64_t number : kResults) add(number, 0);
+  const std::vector<Numbers> first = normalize();
+  for (const Numbers& result : first) EXPECT_NE(result, all(0));
+  EXPECT_EQ(normalize(), first);
+  for (const int64_t number : {kImages, kScale, kShift}) {
+    EXPECT_EQ(read(number), all(1)) << "it is only read";
+    write(number, 7);
+    const std::vector<Numbers> changed = normalize();
+    for (std::size_t i = 0; i < changed.size(); ++i) EXPECT_NE(changed[i], first[i]) << number;
+    write(number, 1);
+  }
+}
+
+TEST_F(LegacyTest, WeightsOfANetworkAreFoundInItsSpace) {
+  void* described = nullptr;
+  ASSERT_EQ(cudnnCreateRNNDescriptor(&described), kSuccess);
+  ASSERT_EQ(cudnnSetRNNDescriptor_v8(described, 0, kLstm, kDoubleBias, 0, 0, 0, 0, 0, 6, 8, 8, 3,
+                                     nullptr, 0),
+            kSuccess);
+  size_t bytes = 0;
+  ASSERT_EQ(cudnnGetRNNWeightSpaceSize(handle_, described, &bytes), kSuccess);
+  EXPECT_EQ(bytes, weight_bytes(network_of(kLstm, kDoubleBias, false, 8)));
+  std::vector<char> weights(bytes);
+  void* matrix = nullptr;
+  void* bias = nullptr;
+  void* bias_tensor = nullptr;
+  ASSERT_EQ(cudnnCreateTensorDescriptor(&bias_tensor), kSuccess);
+  ASSERT_EQ(cudnnGetRNNWeightParams(handle_, described, 1, bytes, weights.data(), 2, tensor_,
+                                    &matrix, bias_tensor, &bias),
+            kSuccess);
+  const Network same = network_of(kLstm, kDoubleBias, false, 8);
+  EXPECT_EQ(matrix, weights.data() + matrix_of(same, 1, 2).offset);
+  EXPECT_EQ(bias, weights.data() + bias_of(same, 1, 2).offset);
+  int type = -1;
+  int count = 0;
+  std::array<int, 3> extents{};
+  std::array<int, 3> strides{};
+  EXPECT_EQ(cudnnGetTensorNdDescriptor(tensor_, 3, &type, &count, extents.data(), strides.data()),
+            kSuccess);
+  EXPECT_EQ(extents, (std::array{1, 8, 8}));
+  EXPECT_EQ(cudnnGetRNNWeightParams(handle_, described, 1, bytes - 1, weights.data(), 2, tensor_,
+                                    &matrix, bias_tensor, &bias),
+            kBadParam);
+  EXPECT_EQ(cudnnDestroyTensorDescriptor(bias_tensor), kSuccess);
+  EXPECT_EQ(cudnnDestroyRNNDescriptor(described), kSuccess);
+}
+
+}  // namespace
+}  // namespace cudnn_test
