@@ -5,12 +5,15 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "interposer/driver/codes.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/device_copy.h"
 #include "interposer/hooks/memory_kind.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/recorded_copy.h"
@@ -29,12 +32,14 @@ using Members = std::span<const std::size_t>;
 /// Hands the copies of a batch to the driver in as many parts as it takes until the buffers of each
 /// fit on the device: the driver may do them in any order. `name(i, used)` tells what copy `i`
 /// uses, and `submit(members, failed)` hands some of them to the driver, which sets `*failed` to
-/// the one of these that it refuses. `failed` becomes its place in the whole batch.
-template <typename Name, typename Submit>
+/// the one of these that it refuses. `failed` becomes its place in the whole batch. `alone(i)`
+/// makes copy `i` where its buffers do not fit together.
+template <typename Name, typename Submit, typename Alone = NoOtherWay>
 class Parts {
  public:
-  Parts(StreamHandle stream, std::size_t& failed, const Name& name, const Submit& submit)
-      : stream_(stream), failed_(failed), name_(name), submit_(submit) {}
+  Parts(StreamHandle stream, std::size_t& failed, const Name& name, const Submit& submit,
+        Alone alone = {})
+      : stream_(stream), failed_(failed), name_(name), submit_(submit), alone_(std::move(alone)) {}
 
   CUresult submit(Members members) const noexcept {
     if (members.empty()) return CUDA_SUCCESS;
@@ -43,7 +48,11 @@ class Parts {
     const auto whole = [&] { return hand_over(members); };
     CUresult result;
     if (members.size() == 1) {
-      result = submit_using(used, stream_, whole);
+      if constexpr (std::is_same_v<Alone, NoOtherWay>) {
+        result = submit_using(used, stream_, whole);
+      } else {
+        result = submit_using(used, stream_, whole, [&] { return alone_(members.front()); });
+      }
       if (result != CUDA_SUCCESS) failed_ = members.front();
       return result;
     }
@@ -68,6 +77,7 @@ class Parts {
   std::size_t& failed_;
   const Name& name_;
   const Submit& submit_;
+  Alone alone_;
 };
 
 /// A batch of linear copies, as the driver takes it.
@@ -193,6 +203,24 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
                             starts.data(), starts.size()},
                 which);
   };
+  // Bytes [offset, offset + size) of copy `i`.
+  const auto bytes = [&](std::size_t i, std::size_t offset, std::size_t size) {
+    CUdeviceptr target = batch.to[i] + offset;
+    CUdeviceptr source = batch.from[i] + offset;
+    std::size_t start = 0;
+    std::size_t which = kNoCopyFailed;
+    return call(LinearBatch{&target, &source, &size, 1, batch.attributes + batch.attribute_of(i),
+                            &start, 1},
+                &which);
+  };
+  const auto alone = [&](std::size_t i) {
+    const DeviceCopy copy{batch.to[i], batch.from[i], batch.sizes[i], stream};
+    const CUresult result = copy_device_in_parts(managed, copy, [&](const DeviceCopy& part) {
+      return bytes(i, part.to - copy.to, part.size);
+    });
+    const bool is_done = result != CUDA_SUCCESS || batch.access_of(i) != SourceAccess::kAtOnce;
+    return is_done ? result : driver().cuStreamSynchronize(driver_stream(stream));
+  };
   std::vector<std::size_t> others;
   others.reserve(batch.count);
   for (std::size_t i = 0; i < batch.count; ++i) {
@@ -201,15 +229,7 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
       others.push_back(i);
       continue;
     }
-    const auto one = [&](std::size_t offset, std::size_t size) {
-      CUdeviceptr target = batch.to[i] + offset;
-      CUdeviceptr source = batch.from[i] + offset;
-      std::size_t start = 0;
-      std::size_t which = kNoCopyFailed;
-      return call(LinearBatch{&target, &source, &size, 1, batch.attributes + batch.attribute_of(i),
-                              &start, 1},
-                  &which);
-    };
+    const auto one = [&](std::size_t offset, std::size_t size) { return bytes(i, offset, size); };
     const CUresult result =
         *direction == Direction::kIn
             ? copy_scanned_in(batch.to[i], reinterpret_cast<const void*>(batch.from[i]),
@@ -222,7 +242,7 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
       return result;
     }
   }
-  return Parts(stream, failed, name, submit).submit(others);
+  return Parts(stream, failed, name, submit, alone).submit(others);
 } catch (const std::bad_alloc&) {
   return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }

@@ -3,11 +3,10 @@
 #include "interposer/driver/primary_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
+#include "interposer/hooks/device_copy.h"
 #include "interposer/hooks/memory_kind.h"
-#include "interposer/hooks/named_words.h"
 #include "interposer/hooks/recorded_copy.h"
 #include "interposer/hooks/routed_copy.h"
-#include "interposer/hooks/submit.h"
 
 namespace superpipe {
 namespace {
@@ -38,38 +37,31 @@ CUcontext context_of_closed_device(const ManagedContext& managed, CUdeviceptr ad
 }
 
 /// In the order of `stream` alone: cuMemcpyPeer would wait for all work of both devices.
-CUresult copy_between_contexts(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                               CUcontext from_context, std::size_t size,
-                               StreamHandle stream) noexcept {
-  return driver().cuMemcpyPeerAsync(to, to_context, from, from_context, size,
-                                    driver_stream(stream));
+CUresult copy_between_contexts(const DeviceCopy& copy, CUcontext to, CUcontext from) noexcept {
+  return driver().cuMemcpyPeerAsync(copy.to, to, copy.from, from, copy.size,
+                                    driver_stream(copy.stream));
 }
 
 /// Hands a copy between device addresses to the driver: through `call`, which does not say whose
 /// memory it is, as long as that is enough. Between devices it is for what the driver allocated,
 /// but for a buffer, which is mapped memory, only if the other device may access it.
 template <typename Call>
-CUresult copy_on_device(const ManagedContext* managed, CUdeviceptr to, CUdeviceptr from,
-                        std::size_t size, StreamHandle stream, const Call& call) noexcept {
-  if (managed == nullptr || !ContextCount::has_several()) return call();
-  const bool into_ours = managed->in_arena(to);
-  if (into_ours == managed->in_arena(from)) return call();
+CUresult hand_over(const DeviceCopy& copy, const Call& call) noexcept {
+  const ManagedContext* const managed = ContextRegistry::managed();
+  if (managed == nullptr || !ContextCount::has_several()) return call(copy);
+  const bool into_ours = managed->in_arena(copy.to);
+  if (into_ours == managed->in_arena(copy.from)) return call(copy);
   const CUcontext ours = managed->context();
-  const CUcontext other = context_of_closed_device(*managed, into_ours ? from : to);
-  if (other == nullptr) return call();
-  return into_ours ? copy_between_contexts(to, ours, from, other, size, stream)
-                   : copy_between_contexts(to, other, from, ours, size, stream);
+  const CUcontext other = context_of_closed_device(*managed, into_ours ? copy.from : copy.to);
+  if (other == nullptr) return call(copy);
+  return into_ours ? copy_between_contexts(copy, ours, other)
+                   : copy_between_contexts(copy, other, ours);
 }
 
-/// A copy from device memory to device memory.
+/// A copy from device memory to device memory. `call` hands a DeviceCopy to the driver.
 template <typename Call>
-CUresult copy_device(CUdeviceptr to, CUdeviceptr from, std::size_t size, StreamHandle stream,
-                     const Call& call) noexcept {
-  UsedWords used;
-  used.add_reads(from);
-  used.add_writes(to);
-  return submit_using(used, stream,
-                      [&] { return copy_on_device(used.managed(), to, from, size, stream, call); });
+CUresult copy_on_device(const DeviceCopy& copy, const Call& call) noexcept {
+  return copy_device(copy, [&](const DeviceCopy& part) { return hand_over(part, call); });
 }
 
 template <typename Call>
@@ -87,7 +79,8 @@ CUresult submit_copy_unified(CUdeviceptr to, CUdeviceptr from, std::size_t size,
   if (out_of_ours && !into_ours && !is_device_memory(to)) {
     return submit_copy_out(reinterpret_cast<void*>(to), from, size, stream, mode, call);
   }
-  return copy_device(to, from, size, stream, [&] { return call(0, size); });
+  return copy_on_device({to, from, size, stream},
+                        [&](const DeviceCopy& part) { return call(part.to - to, part.size); });
 }
 
 /// A copy whose direction the addresses tell.
@@ -166,26 +159,33 @@ CUresult hook::cuMemcpyDtoHAsync_v2_ptsz(void* dstHost, CUdeviceptr srcDevice, s
 
 CUresult hook::cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                size_t ByteCount) noexcept {
-  return copy_device(dstDevice, srcDevice, ByteCount, kLegacyStream,
-                     [&] { return driver().cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount); });
+  return copy_on_device({dstDevice, srcDevice, ByteCount, kLegacyStream},
+                        [](const DeviceCopy& part) {
+                          return driver().cuMemcpyDtoD_v2(part.to, part.from, part.size);
+                        });
 }
 CUresult hook::cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                     size_t ByteCount) noexcept {
-  return copy_device(dstDevice, srcDevice, ByteCount, kPerThreadStream, [&] {
-    return driver().cuMemcpyDtoD_v2_ptds(dstDevice, srcDevice, ByteCount);
-  });
+  return copy_on_device({dstDevice, srcDevice, ByteCount, kPerThreadStream},
+                        [](const DeviceCopy& part) {
+                          return driver().cuMemcpyDtoD_v2_ptds(part.to, part.from, part.size);
+                        });
 }
 CUresult hook::cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream) noexcept {
-  return copy_device(dstDevice, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault), [&] {
-    return driver().cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
-  });
+  return copy_on_device({dstDevice, srcDevice, ByteCount, stream_handle(hStream, kLegacyDefault)},
+                        [&](const DeviceCopy& part) {
+                          return driver().cuMemcpyDtoDAsync_v2(part.to, part.from, part.size,
+                                                               hStream);
+                        });
 }
 CUresult hook::cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                          size_t ByteCount, CUstream hStream) noexcept {
-  return copy_device(
-      dstDevice, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault),
-      [&] { return driver().cuMemcpyDtoDAsync_v2_ptsz(dstDevice, srcDevice, ByteCount, hStream); });
+  return copy_on_device(
+      {dstDevice, srcDevice, ByteCount, stream_handle(hStream, kPerThreadDefault)},
+      [&](const DeviceCopy& part) {
+        return driver().cuMemcpyDtoDAsync_v2_ptsz(part.to, part.from, part.size, hStream);
+      });
 }
 
 CUresult hook::cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) noexcept {

@@ -36,9 +36,24 @@ class BatchTest(ManagedCase):
                                "to them\n")
         self.assert_moved(run)
 
-    def test_one_copy_that_fits_no_budget_is_refused_in_one_line(self):
+    def test_a_copy_between_buffers_that_do_not_fit_together_goes_by_parts(self):
+        for scenario in ("large_copies", "large_copies_after_host_function"):
+            for variables in ({}, {"SUPERPIPE_POLICY": "lru"}, {"SUPERPIPE_WRITEBACK": "always"},
+                              {"SIMGPU_HOST_FUNCTIONS": "parallel"}):
+                with self.subTest(scenario, **variables):
+                    run = self.assert_same(scenario, SUPERPIPE_GPU_MEM="16M", **variables)
+                    self.assert_moved(run)
+                    self.assertLessEqual(run.simgpu["peak_bytes"], 16 * MIB)
+
+    def test_a_copy_between_buffers_that_fit_together_is_one_call(self):
+        run = self.assert_same("large_copies", SUPERPIPE_GPU_MEM="48M")
+        alone = self.without_superpipe("large_copies")
+        for function in ("cuMemcpyDtoDAsync", "cuMemcpyAsync", "cuMemcpyDtoD", "cuMemcpy"):
+            self.assertEqual(run.simgpu["api_calls"][function], alone.simgpu["api_calls"][function], function)
+
+    def test_one_box_that_fits_no_budget_is_refused_in_one_line(self):
         run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M")
-        output = self.without_superpipe("too_large").output.replace("result 0 at 0", "result 701 at 1")
+        output = self.without_superpipe("too_large").output.replace("result 0", "result 701")
         self.assertEqual((run.code, run.output), (0, output), run.errors)
         self.assertRegex(run.errors, rf"\Asuperpipe: one operation needs {32 * MIB} bytes [^\n]*of managed buffers at once, "
                          r"but the budget leaves [^\n]*\n\Z")

@@ -202,22 +202,95 @@ void failures() {
   print_buffer("last", targets[7]);
 }
 
-/// One copy that needs more than any budget below 32 MiB.
+/// A box that needs more than any budget below 32 MiB.
 void too_large() {
   constexpr std::size_t kBig = 16 << 20;
-  const CUdeviceptr big = allocate(kBig);
-  const CUdeviceptr other = allocate(kBig);
+  CUDA_MEMCPY3D_BATCH_OP box{};
+  box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+  box.src.op.ptr.ptr = allocate(kBig);
+  box.dst.op.ptr.ptr = allocate(kBig);
+  box.extent = {kBig, 1, 1};
+  box.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
   const auto buffers = load_layers(2);
   const CUstream stream = make_stream();
-  Batch batch;
-  batch.add(buffers[1], buffers[0], kBytes);
-  batch.add(other, big, kBig);
-  std::size_t failed = 99;
-  const CUresult result = batch.submit(stream, &failed);
-  std::printf("result %d at %zu\n", static_cast<int>(result), result == CUDA_SUCCESS ? 0 : failed);
+  CHECK(cuMemcpyDtoDAsync(buffers[1], buffers[0], kBytes, stream));
+  const CUresult result = cuMemcpy3DBatchAsync(1, &box, 0, stream);
+  std::printf("result %d\n", static_cast<int>(result));
   CHECK(cuStreamSynchronize(stream));
   print_buffer("copied", buffers[1]);
 }
+
+/// Buffers of 8 MiB, of which two take more than 12.
+class LargeBuffers {
+ public:
+  static constexpr int kPieces = 4;
+  static constexpr std::size_t kSize = kPieces * kBytes;
+
+  LargeBuffers() {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      buffers_[i] = allocate(kSize);
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const auto seed = static_cast<int>(i) * kPieces + piece;
+        CHECK(cuMemcpyHtoD(buffers_[i] + piece * kBytes, content(seed).data(), kBytes));
+      }
+    }
+    CHECK(cuStreamSynchronize(nullptr));
+  }
+  CUdeviceptr operator[](std::size_t i) const { return buffers_[i]; }
+
+  /// Has a kernel write all of buffer `i`.
+  void write(std::size_t i, CUstream stream) const {
+    for (int piece = 0; piece < kPieces; ++piece) {
+      accumulate(buffers_[i] + piece * kBytes, state_, 0.5f, stream);
+    }
+  }
+  void print() const {
+    for (const CUdeviceptr buffer : buffers_) {
+      for (int piece = 0; piece < kPieces; ++piece) print_buffer("piece", buffer + piece * kBytes);
+    }
+    print_buffer("state", state_);
+  }
+
+ private:
+  std::array<CUdeviceptr, 3> buffers_{};
+  CUdeviceptr state_ = make_state();
+};
+
+void run_nothing(void* /*data*/) {}
+
+/// Single copies between buffers of which no two fit on the device together, by each function that
+/// makes them, between kernels that write what they read and read what they write.
+void large_copies(bool after_host_function) {
+  const LargeBuffers buffers;
+  const CUstream stream = make_stream();
+  constexpr std::size_t kSize = LargeBuffers::kSize;
+  constexpr std::size_t kMost = kSize - 12345;
+  if (after_host_function) CHECK(cuLaunchHostFunc(stream, run_nothing, nullptr));
+  for (int pass = 0; pass < 2; ++pass) {
+    buffers.write(0, stream);
+    CHECK(cuMemcpyDtoDAsync(buffers[1] + 777, buffers[0] + 12, kMost, stream));
+    buffers.write(1, stream);
+    CHECK(cuMemcpyDtoDAsync(buffers[2], buffers[1], kSize, stream));
+    CHECK(cuMemcpyAsync(buffers[0] + kSize / 2, buffers[0], kSize / 2, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyDtoD(buffers[1], buffers[0] + 4096, kMost));
+    buffers.write(2, nullptr);
+    CHECK(cuMemcpy(buffers[0], buffers[2] + 1, kMost));
+    CHECK(cuStreamSynchronize(nullptr));
+    Batch batch;
+    batch.add(buffers[2], buffers[1] + 99, kMost, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+    batch.add(buffers[1] + kSize - 4096, buffers[0], 4096);
+    CHECK(batch.submit(stream));
+    buffers.write(2, stream);
+    CHECK(cuStreamSynchronize(stream));
+  }
+  // What does not lie in its buffer is refused as a whole.
+  const CUresult result = cuMemcpyDtoDAsync(buffers[0] + 1, buffers[1], kSize, stream);
+  std::printf("outside %d\n", static_cast<int>(result));
+  buffers.print();
+}
+void large_copies_alone() { large_copies(false); }
+void large_copies_after_host_function() { large_copies(true); }
 
 /// Pointers that a batch brings to the device.
 void pointers() {
@@ -240,13 +313,16 @@ void pointers() {
 
 int main(int count, char** arguments) {
   using programs::without_words;
-  return programs::run_scenario(count, arguments,
-                                {
-                                    {"between_buffers", without_words<between_buffers>},
-                                    {"with_the_host", without_words<with_the_host>},
-                                    {"boxes", without_words<boxes>},
-                                    {"failures", without_words<failures>},
-                                    {"too_large", without_words<too_large>},
-                                    {"pointers", without_words<pointers>},
-                                });
+  return programs::run_scenario(
+      count, arguments,
+      {
+          {"between_buffers", without_words<between_buffers>},
+          {"with_the_host", without_words<with_the_host>},
+          {"boxes", without_words<boxes>},
+          {"failures", without_words<failures>},
+          {"too_large", without_words<too_large>},
+          {"large_copies", without_words<large_copies_alone>},
+          {"large_copies_after_host_function", without_words<large_copies_after_host_function>},
+          {"pointers", without_words<pointers>},
+      });
 }
