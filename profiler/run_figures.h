@@ -22,7 +22,7 @@ struct ResidencyCounters {
   Bytes peak_device_bytes;  ///< managed, cached, pooled and pass-through together
   Bytes managed_bytes, passthrough_bytes;
   Bytes peak_passthrough_bytes;
-  Bytes peak_managed_demand;  ///< what all live buffers together would have taken
+  Bytes peak_managed_demand;  ///< the most that live buffers were asked to hold
   Bytes peak_padding;         ///< the most of their pages that was past the buffers' ends
   Bytes h2d_bytes, d2h_bytes;
   std::uint64_t demand_fetches = 0, prefetches = 0;

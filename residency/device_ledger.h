@@ -91,7 +91,7 @@ class DeviceLedger {
   void begin_life(Bytes footprint, Bytes size) {
     live_ += footprint;
     managed_ += size;
-    peak_live_ = std::max(peak_live_, live_);
+    peak_managed_ = std::max(peak_managed_, managed_);
     peak_padding_ = std::max(peak_padding_, saturating_subtract(live_, managed_));
   }
   void end_life(Bytes footprint, Bytes size) {
@@ -122,7 +122,8 @@ class DeviceLedger {
   [[nodiscard]] Bytes peak_device(Bytes passthrough) const {
     return std::max(peak_device_, std::max(peak_pages_, pages_) + passthrough);
   }
-  [[nodiscard]] Bytes peak_live() const { return peak_live_; }
+  /// The most that the program asked for.
+  [[nodiscard]] Bytes peak_managed() const { return peak_managed_; }
   /// The most that the pages of live buffers had past the ends of what the program asked for. It
   /// takes room, and never crosses the link.
   [[nodiscard]] Bytes peak_padding() const { return peak_padding_; }
@@ -140,7 +141,7 @@ class DeviceLedger {
   Bytes managed_;
   Bytes peak_device_;  ///< up to the last sample
   Bytes peak_pages_;   ///< since then
-  Bytes peak_live_;
+  Bytes peak_managed_;
   Bytes peak_padding_;
 };
 

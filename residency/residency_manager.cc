@@ -205,7 +205,7 @@ ResidencyCounters ResidencyManager::Impl::counters() const {
   ResidencyCounters counters = core.counters;
   counters.launches = uses.launches();
   counters.peak_device_bytes = core.ledger.peak_device(core.passthrough.likely());
-  counters.peak_managed_demand = core.ledger.peak_live();
+  counters.peak_managed_demand = core.ledger.peak_managed();
   counters.peak_padding = core.ledger.peak_padding();
   counters.managed_bytes = core.ledger.managed();
   counters.passthrough_bytes = core.passthrough.bytes();

@@ -164,11 +164,11 @@ TEST_F(DeviceLedgerTest, TellsWhatWasAskedForFromWhatItsPagesTake) {
   EXPECT_EQ(ledger_.managed(), Bytes{7});
 }
 
-TEST_F(DeviceLedgerTest, RemembersTheMostThatLiveBuffersWouldHaveTaken) {
-  ledger_.begin_life(pages(8), Bytes{1});
-  ledger_.end_life(pages(8), Bytes{1});
-  ledger_.begin_life(pages(3), Bytes{1});
-  EXPECT_EQ(ledger_.peak_live(), pages(8));
+TEST_F(DeviceLedgerTest, RemembersTheMostThatWasAskedFor) {
+  ledger_.begin_life(pages(8), Bytes{8});
+  ledger_.end_life(pages(8), Bytes{8});
+  ledger_.begin_life(pages(9), Bytes{3});
+  EXPECT_EQ(ledger_.peak_managed(), Bytes{8});
 }
 
 TEST_F(DeviceLedgerTest, RemembersTheMostThatPagesHadPastTheEndsOfBuffers) {
