@@ -314,6 +314,7 @@ ResidencyOptions ManagedContext::residency_options() {
     return short_kernel_name(name_of_launch(kernel));
   };
   return options;
+  options.is_graph = [this](KernelId kernel) { return graphs_.name_of(kernel).has_value(); };
 }
 
 // A graph is launched as if it were a kernel.

@@ -372,9 +372,21 @@ void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
            " of managed buffers at once, but the budget leaves " + exact_bytes(limit) + " (" +
            exact_bytes(core_.passthrough.bytes()) + " are pass-through memory, the headroom is " +
            exact_bytes(core_.passthrough.headroom()) + "): raise the budget by at least " +
-           exact_bytes(lacking) +
-           " (--gpu-mem, SUPERPIPE_GPU_MEM) or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
+           exact_bytes(lacking) + " (--gpu-mem, SUPERPIPE_GPU_MEM)" +
+           (is_small_memory_to_blame(set.kernel)
+                ? ", have smaller allocations moved as well (--min-buffer 64K, "
+                  "SUPERPIPE_MIN_BUFFER)"
+                : "") +
+           " or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
   });
+}
+
+// What is too small to be a buffer has a large part of the budget. A graph needs all that its nodes
+// name at once, however small.
+bool Admission::is_small_memory_to_blame(KernelId kernel) {
+  constexpr std::uint64_t kLargePart = 4;
+  const Bytes budget = core_.passthrough.budget().value_or(Bytes{});
+  return kLargePart * core_.passthrough.bytes() >= budget && !core_.options.is_graph(kernel);
 }
 
 void Admission::warn_immovable(const Attempt& attempt) {

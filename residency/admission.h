@@ -122,6 +122,7 @@ class Admission {
            core_.cache.bytes() > Bytes{};
   }
 
+  [[nodiscard]] bool is_small_memory_to_blame(KernelId kernel) REQUIRES(manager_lock);
   void warn_immovable(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_overflow(const Attempt& attempt) REQUIRES(manager_lock);
   void warn_expired(Bytes needed) REQUIRES(manager_lock);

@@ -77,6 +77,8 @@ struct ResidencyOptions {
   WorkerClock* worker_clock = nullptr;
   /// The same for the thread that pins host memory ahead of need.
   WorkerClock* stocker_clock = nullptr;
+  /// Whether what is launched as this is a graph. Called as kernel_name is.
+  std::function<bool(KernelId)> is_graph = [](KernelId /*kernel*/) { return false; };
   /// A kernel's name for messages. Called under the manager's lock: it may neither come back nor
   /// call the driver.
   std::function<std::string(KernelId)> kernel_name = [](KernelId kernel) {
