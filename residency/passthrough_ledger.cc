@@ -59,6 +59,7 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   counted_ever_ += grown_before;
   grown_.fetch_sub(sample.grown, std::memory_order_relaxed);
   taken_.fetch_sub(sample.taken, std::memory_order_relaxed);
+  note_pool_growth(sample, share);
   set_share(share, used);
   sampled_at_ = now;
   was_sampled_ = true;
@@ -66,6 +67,17 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   const bool quiet = !moved && sample.changes == 0 && grown_before == Bytes{};
   interval_ = quiet ? std::min(interval_ * 2, kLongestInterval) : kShortestInterval;
   return moved || grown_before > Bytes{};
+}
+
+// A pool takes more of the device at a time than the allocation for which it had none left. What
+// was allocated before that one fitted what the pool had.
+void PassthroughLedger::note_pool_growth(const Sample& sample, Bytes share) noexcept {
+  const Bytes counted{sample.grown};
+  const bool is_of_others = sample.taken > 0 || ((sample.changes | sample.under_way) &
+                                                 bit_of(PassthroughChange::kGrowth)) != 0;
+  const Bytes beyond = saturating_subtract(share, sampled_ + counted);
+  if (!budget_ || is_of_others || counted == Bytes{} || beyond == Bytes{}) return;
+  pool_growth_ = std::max(pool_growth_, beyond + std::min(counted, block_));
 }
 
 void PassthroughLedger::set_share(Bytes share, Bytes used) noexcept {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "policy/budget.h"
 #include "policy/units.h"
@@ -21,7 +22,7 @@ namespace superpipe {
 /// A hook counts an allocation with one atomic add, once the driver has made it, and counts no
 /// frees. A *sample* replaces everything counted before it by this process's share of what the
 /// device holds. The headroom is kept free for what the driver takes unasked (code, a pool that
-/// grew) between two samples.
+/// grew) between two samples; where pools were seen to grow by more at a time, so much is.
 ///
 /// The device tells what all processes hold together, so a sample has to be divided:
 ///   - Growth up to what this process counted since the last sample is its own. Growth beyond that
@@ -89,6 +90,15 @@ class PassthroughLedger {
     const std::uint64_t grown = this->grown().count();
     const std::uint64_t most = most_growth_.load(std::memory_order_relaxed);
     return grown <= most && size.count() <= most - grown;
+  }
+
+  /// Whether what was allocated since the last sample is more than the headroom with `size` bytes
+  /// more: then pages have to leave before the driver takes these. Without a headroom nothing is
+  /// kept free, and it is false. Three loads.
+  [[nodiscard]] bool outgrows_headroom(Bytes size) const noexcept {
+    const Bytes taken{grown_.load(std::memory_order_relaxed) +
+                      in_flight_.load(std::memory_order_relaxed)};
+    return headroom_ > Bytes{} && taken + size > headroom_;
   }
 
   /// The driver is about to be asked for a pass-through allocation of `size` bytes: the device may
@@ -196,6 +206,10 @@ class PassthroughLedger {
   /// @return whether the estimate is another one now.
   bool end_sample(const Sample& sample, Bytes used, TimePoint now) noexcept;
 
+  /// What pools were seen to take at a time is not kept free beside the headroom any more, until
+  /// one does so again: something would be refused for it. @return whether something was.
+  bool forgo_pool_growth() noexcept { return std::exchange(pool_growth_, Bytes{}) > headroom_; }
+
   /// The next sample is due after the shortest interval, though nothing that is counted here
   /// changed.
   void sample_again_soon() noexcept { interval_ = kShortestInterval; }
@@ -256,6 +270,7 @@ class PassthroughLedger {
   }
   [[nodiscard]] std::uint8_t under_way() const noexcept;
   [[nodiscard]] Bytes share_of(const Sample& sample, Bytes used) noexcept;
+  void note_pool_growth(const Sample& sample, Bytes share) noexcept;
   void set_share(Bytes share, Bytes used) noexcept;
 
   /// The time of the next sample: soon if much has grown or anything has changed.
@@ -278,7 +293,8 @@ class PassthroughLedger {
   /// code and pools grow while graphs allocate, too. A sample that is taken in the middle of the
   /// call has found a part of it already, which is left free twice until the next one.
   [[nodiscard]] Bytes room_to_grow() const noexcept {
-    return foreseen() + std::max(Bytes{grown_.load(std::memory_order_acquire)}, headroom_);
+    return foreseen() +
+           std::max({Bytes{grown_.load(std::memory_order_acquire)}, headroom_, pool_growth_});
   }
 
   std::optional<Bytes> budget_;
@@ -298,6 +314,7 @@ class PassthroughLedger {
   Bytes yielded_;             ///< what pages leave to other processes
   Bytes kept_;                ///< sampled_ and yielded_ together: reserved() is read at each launch
   Bytes counted_;             ///< of sampled_, what hooks counted; freed since or not
+  Bytes pool_growth_;         ///< the most that the driver took at a time for small allocations
   Bytes noted_;               ///< of the rest, what grew while growth was noted
   Bytes counted_ever_;        ///< what hooks counted until the last sample, freed since or not
   Bytes counted_before_own_;  ///< of that, until begin_own()

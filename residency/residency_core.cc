@@ -171,7 +171,8 @@ bool ResidencyCore::can_shrink_to(Bytes limit) noexcept {
 }
 
 bool ResidencyCore::claim(Bytes bytes) noexcept {
-  if (!pressure.claim(bytes)) return false;
+  const bool forgoes = passthrough.forgo_pool_growth();
+  if (!pressure.claim(bytes) && !forgoes) return false;
   const Bytes before = ledger.limit();
   passthrough.set_yielded(pressure.yielded(passthrough.allowed()));
   refresh_limit();

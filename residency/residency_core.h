@@ -114,7 +114,8 @@ struct ResidencyCore {
   /// fit, host memory is set aside for all of them first. Calls no device; moves nothing.
   BudgetAnswer set_budget(Bytes budget) noexcept REQUIRES(manager_lock);
   /// A launch needs `bytes` of pages at once: what was yielded to other processes gives way to it,
-  /// as far as the budget goes. @return whether the limit is higher now.
+  /// as far as the budget goes, and so does what is kept free for pools beside the headroom.
+  /// @return whether the limit is higher now.
   bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   /// Tells the trace, if one is recorded, what may have changed of budget and memory.
   void trace_memory(bool at_once = false) noexcept REQUIRES(manager_lock);

@@ -45,6 +45,7 @@ class ResidencyManager::Impl {
   enum class Asker : std::uint8_t { kAllocation, kGraph };
 
   bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
+  void leave_room_for(Bytes size) noexcept EXCLUDES(manager_lock);
   void wake_for_sample() noexcept EXCLUDES(manager_lock);
   bool begin_foreseen_growth(Bytes size) noexcept EXCLUDES(manager_lock);
   void end_foreseen_growth(Bytes size, bool taken) noexcept EXCLUDES(manager_lock);
@@ -106,11 +107,26 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
 }
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
-  if (admits_passthrough(size, Asker::kAllocation)) {
-    core.passthrough.begin_allocation(size);
-    return true;
-  }
-  return false;
+  if (!admits_passthrough(size, Asker::kAllocation)) return false;
+  const bool outgrows = core.passthrough.outgrows_headroom(size);
+  core.passthrough.begin_allocation(size);
+  if (outgrows) leave_room_for(size);
+  return true;
+}
+
+// Pages leave the headroom free, of which a new allocation may not find enough any more. A sample
+// counts what was taken of it as used, and pages make it free again. Work that they wait for may
+// wait for the program (I7): then the allocation exceeds the budget until they have left.
+void ResidencyManager::Impl::leave_room_for(Bytes size) noexcept {
+  const ManagerLock lock(core.mutex);
+  if (core.stopped || core.abandoned || !core.ledger.is_hard()) return;
+  (void)core.sample_passthrough();
+  core.refresh_limit();
+  const Bytes beyond = saturating_subtract(size, core.passthrough.headroom());
+  const Bytes left = saturating_subtract(core.ledger.limit(), beyond);
+  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(core.options.patience());
+  (void)admission.shrink_to(left, patience);
+  core.flush_warnings();
 }
 
 bool ResidencyManager::Impl::admits_passthrough(Bytes size, Asker asker) noexcept {

@@ -135,12 +135,12 @@ class ResidencyManager {
   /// ends of all. Costs an event for each stream that was used since its last one.
   void on_streams_detach() noexcept;
 
-  /// @name Pass-through memory (I4). But for begin_foreseen_growth() and make_room(), none of these
-  /// waits for room, and but for these and begin_passthrough_allocation() before a refusal, none
-  /// asks the device anything.
+  /// @name Pass-through memory (I4). Only begin_foreseen_growth(), make_room() and
+  /// begin_passthrough_allocation() wait for room or ask the device anything.
   /// @{
-  /// The driver is about to be asked for a pass-through allocation of `size` bytes. Mostly a load
-  /// and an atomic add.
+  /// The driver is about to be asked for a pass-through allocation of `size` bytes. Mostly some
+  /// loads and an atomic add. Where the headroom is used up since the last sample, it asks the
+  /// device, and pages leave first: it waits for that for the patience (ResidencyOptions) at most.
   /// @return false if it does not fit the budget even with every managed page evicted: the caller
   /// then does not ask, and answers as the driver does when it is out of memory.
   bool begin_passthrough_allocation(Bytes size) noexcept;

@@ -51,6 +51,46 @@ TEST_F(PassthroughLedgerTest, ReservesMoreOnlyWhenGrowthExceedsTheHeadroom) {
   EXPECT_EQ(ledger_.reserved(), 80_MiB);
 }
 
+TEST_F(PassthroughLedgerTest, KeepsFreeWhatAPoolTakesAtATime) {
+  PassthroughLedger ledger{1_GiB, 2_MiB, 2_MiB};
+  ledger.start(100_MiB);
+  const auto sample = [&](Bytes used) {
+    (void)ledger.end_sample(ledger.begin_sample(), used, now_ += milliseconds{10});
+  };
+  const auto allocate = [&](Bytes size) {
+    ledger.begin_allocation(size);
+    (void)ledger.end_allocation(size, true);
+  };
+  EXPECT_EQ(ledger.reserved(), 2_MiB);
+  allocate(1_MiB);
+  sample(100_MiB + 8_MiB);
+  EXPECT_EQ(ledger.reserved(), 8_MiB + 8_MiB);
+  allocate(1_MiB);
+  sample(100_MiB + 8_MiB);
+  EXPECT_EQ(ledger.reserved(), 8_MiB + 8_MiB) << "it fitted what the pool had";
+  ledger.begin_change(PassthroughChange::kGrowth);
+  (void)ledger.end_change(PassthroughChange::kGrowth);
+  allocate(1_MiB);
+  sample(100_MiB + 48_MiB);
+  EXPECT_EQ(ledger.reserved(), 48_MiB + 8_MiB) << "code is loaded once";
+  EXPECT_TRUE(ledger.forgo_pool_growth());
+  EXPECT_EQ(ledger.reserved(), 48_MiB + 2_MiB);
+  EXPECT_FALSE(ledger.forgo_pool_growth());
+}
+
+TEST_F(PassthroughLedgerTest, OutgrowsTheHeadroomWithWhatTheDriverIsBeingAskedFor) {
+  EXPECT_FALSE(ledger_.outgrows_headroom(64_MiB));
+  EXPECT_TRUE(ledger_.outgrows_headroom(65_MiB));
+  allocate(40_MiB);
+  ledger_.begin_allocation(20_MiB);
+  EXPECT_FALSE(ledger_.outgrows_headroom(4_MiB));
+  EXPECT_TRUE(ledger_.outgrows_headroom(5_MiB));
+  (void)ledger_.end_allocation(20_MiB, false);
+  EXPECT_FALSE(ledger_.outgrows_headroom(24_MiB));
+  sample(100_MiB + 40_MiB);
+  EXPECT_FALSE(ledger_.outgrows_headroom(64_MiB));
+}
+
 TEST_F(PassthroughLedgerTest, HasSeenWhatTheLastSampleFound) {
   allocate(40_MiB);
   EXPECT_EQ(ledger_.seen(), 40_MiB) << "nobody has looked";

@@ -121,6 +121,38 @@ TEST_F(PassthroughTest, TakesItsShareOfTheBudgetFromManagedPages) {
   EXPECT_EQ(device_->device_bytes(), Bytes{8 * kPage}) << "the room came back";
 }
 
+TEST_F(PassthroughTest, PagesLeaveBeforeItTakesMoreThanTheHeadroom) {
+  options_.headroom = Bytes{2 * kPage};
+  make(budget_of(8));
+  (void)fill_eight_pages();
+  device_->drain();
+  sample();
+  settle();
+  EXPECT_LE(device_->device_bytes(), Bytes{6 * kPage});
+  grow(2);
+  for (std::uint64_t pages = 3; pages <= 7; ++pages) {
+    grow(1);
+    EXPECT_LE(device_->device_bytes() + passthrough_, Bytes{8 * kPage}) << pages << " pages";
+  }
+}
+
+TEST_F(PassthroughTest, ExceedsTheBudgetRatherThanWaitForWorkThatDoesNotEnd) {
+  options_.headroom = Bytes{2 * kPage};
+  options_.wait_limit = std::chrono::milliseconds{40};
+  make(budget_of(8));
+  const std::vector<Address> buffers{load(2, 0), load(2, 1), load(2, 2)};
+  device_->drain();
+  sample();
+  device_->submit_blocking_host_function(stream_);
+  for (const Address buffer : buffers) EXPECT_EQ(launch({buffer}), Status::kOk);
+  grow(3);
+  EXPECT_EQ(device_->device_bytes(), Bytes{6 * kPage}) << "it went on with all pages there";
+  device_->release_host_functions();
+  settle();
+  EXPECT_LE(device_->device_bytes(), Bytes{4 * kPage});
+  expect_launched_once(buffers);
+}
+
 TEST_F(PassthroughTest, IsRefusedOnlyWhereItAloneExceedsTheBudget) {
   make(budget_of(8));
   const auto buffers = fill_eight_pages();
@@ -152,6 +184,25 @@ TEST_F(PassthroughTest, BlamesNoSmallAllocationsForTheMemoryOfAGraph) {
   EXPECT_THAT(warnings_,
               ElementsAre(AllOf(HasSubstr("memory of 12288 bytes (12 KiB) that a graph allocates"),
                                 HasSubstr("--gpu-mem"), Not(HasSubstr("--min-buffer")))));
+}
+
+TEST_F(PassthroughTest, BlamesSmallAllocationsForALaunchOnlyWhereTheyHaveALargePart) {
+  make(budget_of(8));
+  grow(1);
+  EXPECT_EQ(launch({load(8, 0)}), Status::kWorkingSetTooLarge);
+  EXPECT_THAT(warnings_, ElementsAre(Not(HasSubstr("--min-buffer"))));
+  grow(5);
+  EXPECT_EQ(launch({load(3, 0)}, stream_, 8), Status::kWorkingSetTooLarge);
+  EXPECT_THAT(warnings_, Contains(HasSubstr("--min-buffer 64K")));
+}
+
+TEST_F(PassthroughTest, BlamesNoSmallAllocationsForTheLaunchOfAGraph) {
+  options_.is_graph = [](KernelId /*kernel*/) { return true; };
+  make(budget_of(8));
+  grow(6);
+  EXPECT_EQ(launch({load(3, 0)}), Status::kWorkingSetTooLarge);
+  EXPECT_THAT(warnings_, ElementsAre(AllOf(HasSubstr("raise the budget by at least"),
+                                           Not(HasSubstr("--min-buffer")))));
 }
 
 TEST_F(PassthroughTest, IsNeverRefusedWhereTheOverflowIsAllowed) {
