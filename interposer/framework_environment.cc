@@ -80,6 +80,17 @@ void set_pytorch_allocator() {
   ::setenv(kChosenVariable, under_old->c_str(), /*overwrite=*/1);
 }
 
+void set_other_allocators() noexcept {
+  if (std::getenv("TF_GPU_ALLOCATOR") == nullptr) {
+    set_unless_set("TF_GPU_ALLOCATOR", "cuda_malloc_async");
+    set_unless_set("TF_FORCE_GPU_ALLOW_GROWTH", "true");
+  }
+  if (std::getenv("XLA_PYTHON_CLIENT_ALLOCATOR") == nullptr) {
+    set_unless_set("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
+    set_unless_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
+  }
+}
+
 int is_library_of_pytorch(struct dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
   const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
   return path.substr(path.rfind('/') + 1).rfind("libtorch", 0) == 0 ? 1 : 0;
@@ -158,15 +169,13 @@ bool set_framework_allocators() noexcept {
                       agrees("PYTORCH_CUDA_ALLOC_CONF", "cudaMallocAsync") &&
                       agrees("TF_GPU_ALLOCATOR", "cuda_malloc_async") &&
                       agrees("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
-  if (std::getenv("TF_GPU_ALLOCATOR") == nullptr) {
-    set_unless_set("TF_GPU_ALLOCATOR", "cuda_malloc_async");
-    set_unless_set("TF_FORCE_GPU_ALLOW_GROWTH", "true");
-  }
-  if (std::getenv("XLA_PYTHON_CLIENT_ALLOCATOR") == nullptr) {
-    set_unless_set("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
-    set_unless_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false");
-  }
+  set_other_allocators();
   return agreed;
+}
+
+void keep_pytorch_allocator() noexcept {
+  set_other_allocators();
+  ::setenv("SUPERPIPE_ALLOCATOR", "native", /*overwrite=*/1);
 }
 
 // PyTorch prefers what stands under its new name.

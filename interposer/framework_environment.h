@@ -29,6 +29,10 @@ std::optional<std::string> with_async_backend(std::string_view options);
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 
+/// The same for TensorFlow and JAX alone, in a process that needs PyTorch's own allocator; those
+/// that it starts are told so by SUPERPIPE_ALLOCATOR. Not thread-safe.
+void keep_pytorch_allocator() noexcept;
+
 /// Whether the variables have PyTorch allocate as they do because superpipe set them, in this
 /// process or in one that started it, and not because the user chose it. Not thread-safe.
 bool chose_pytorch_allocator() noexcept;

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "interposer/allocator_advice.h"
+#include "interposer/allocator_need.h"
 #include "interposer/call_sites.h"
 #include "interposer/configuration.h"
 #include "interposer/context_registry.h"
@@ -65,6 +67,27 @@ void on_exit_with(int status, void* /*data*/) {
   ::_exit(kExitWithoutDriver);
 }
 
+/// Sets the frameworks' allocators, unless the program needs PyTorch's own and the user has not
+/// said which one it shall have: then `lines` say so. @return set_framework_allocators().
+bool choose_allocators(std::vector<std::string>& lines) {
+  const bool is_open = std::getenv(variable_of(SettingId::kAllocator)) == nullptr;
+  const auto need = is_open ? allocator_need_of_process() : std::nullopt;
+  if (!need) return set_framework_allocators();
+  keep_pytorch_allocator();
+  lines.push_back("PyTorch keeps its own allocator, which " + need->program + " needs for " +
+                  need->what +
+                  ": its blocks are moved, each of several tensors (--allocator async "
+                  "overrides this)");
+  return false;
+}
+
+/// What log_line() says of several lines.
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\nsuperpipe: ") + line;
+  return text;
+}
+
 /// Runs before the program's main and before its constructors' CUDA calls. Touches no driver: a
 /// program without CUDA goes on as it is, and is told so at its end where a summary was asked for.
 __attribute__((constructor)) void start() {
@@ -103,19 +126,15 @@ __attribute__((constructor)) void start() {
       open_call_sites();
     }
     begin_reports(read.configuration);
-    if (configuration.policy != PolicyKind::kResident) {
-      std::string lines;
-      for (const std::string& line : override_expandable_segments()) {
-        lines += (lines.empty() ? "" : "\nsuperpipe: ") + line;
-      }
-      say_when_driver_loads(lines);
-    }
+    std::vector<std::string> lines;
+    if (configuration.policy != PolicyKind::kResident) lines = override_expandable_segments();
     if (configuration.async_allocators) {
       // A run within a budget has to do what a recorded one did, for plans to be of it.
       const bool is_recorded = !configuration.trace_file.empty();
       if (configuration.asks_for_less() || is_recorded) launch_kernels_one_by_one();
-      read.configuration.async_allocators = set_framework_allocators();
+      read.configuration.async_allocators = choose_allocators(lines);
     }
+    say_when_driver_loads(joined(lines));
     if (records_copies) {
       open_call_sites();
       CopyRecorder::start(configuration.copies_file);
