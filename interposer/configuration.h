@@ -18,10 +18,11 @@
 
 namespace superpipe {
 
-/// The code of a process that ends because of SUPERPIPE_STRICT.
+/// The code of a process that does not begin because of SUPERPIPE_STRICT.
 inline constexpr int kExitBadConfiguration = 2;
-/// The code of a program that never opened the driver, because of SUPERPIPE_STRICT.
-inline constexpr int kExitWithoutDriver = 125;
+/// The code, because of SUPERPIPE_STRICT, of a program that never opened the driver, and of one
+/// that was refused a launch.
+inline constexpr int kExitStrict = 125;
 
 /// How kernels are timed for a trace.
 enum class KernelTimes { kEvents, kCupti, kOff };

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +27,8 @@
 
 namespace superpipe {
 namespace {
+
+std::atomic<bool> has_refused{false};
 
 ProcessName name_of_this_process() {
   return process_name(::getpid(), [](const char* name) { return std::getenv(name); });
@@ -88,11 +91,14 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
 }
 
 void report_at_exit() noexcept {
+  static std::atomic_flag is_reported;
+  if (is_reported.test_and_set()) return;
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed != nullptr) managed->end_progress();
   try {
     if (say_foreign_drivers()) note_driver_of_run();
     const auto figures = ContextRegistry::of_process().figures();
+    has_refused = figures && figures->refused_operations > 0;
     if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");
@@ -100,6 +106,26 @@ void report_at_exit() noexcept {
   if (managed != nullptr) managed->finish_trace();
   const std::string& trace = process_configuration().trace_file;
   if (managed == nullptr && !trace.empty()) say_if_nothing_was_recorded(trace);
+}
+
+bool was_refused_before_report() noexcept { return has_refused; }
+
+void flush_what_is_printed() noexcept {
+  for (std::FILE* const stream : {stdout, stderr}) {
+    if (::ftrylockfile(stream) != 0) continue;
+    ::fflush_unlocked(stream);
+    ::funlockfile(stream);
+  }
+}
+
+void end_process(int code) noexcept {
+  static std::atomic_flag is_ending;
+  if (is_ending.test_and_set()) {
+    for (;;) ::pause();
+  }
+  report_at_exit();
+  flush_what_is_printed();
+  ::_exit(code);
 }
 
 }  // namespace superpipe

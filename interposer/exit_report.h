@@ -21,10 +21,24 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
                    const ProcessName& process);
 
 /// Writes the reports on this process, or none if nothing was managed; where a trace was asked for
-/// and nothing was recorded, a line says so. Called once, by the library's destructor.
+/// and nothing was recorded, a line says so. Called by the library's destructor; only the first
+/// call does something.
 ///
 /// Calls no driver function: at exit the driver's own destructors may have run before ours, and a
 /// call would fail, hang or crash.
 void report_at_exit() noexcept;
+
+/// Whether a launch or copy of this process had been refused by then: an error at its end is mostly
+/// of that.
+bool was_refused_before_report() noexcept;
+
+/// Writes what the program has printed. A stream that a thread of the program holds is left alone:
+/// that may be for ever.
+void flush_what_is_printed() noexcept;
+
+/// Ends the process with `code`, from a call of the program: with its reports, and without what its
+/// exit would run. Of several threads the first one ends it. REQUIRES: the calling thread holds no
+/// lock of superpipe's.
+[[noreturn]] void end_process(int code) noexcept;
 
 }  // namespace superpipe

@@ -45,26 +45,16 @@ void leave_child_alone() {
   ContextRegistry::of_process().abandon();
 }
 
-/// Writes what the program has printed. A stream that a thread of the program holds is left alone:
-/// that may be for ever.
-void flush_what_is_printed() {
-  for (std::FILE* const stream : {stdout, stderr}) {
-    if (::ftrylockfile(stream) != 0) continue;
-    ::fflush_unlocked(stream);
-    ::funlockfile(stream);
-  }
-}
-
 /// Registered by on_exit(), which alone tells the exit code. It runs behind our destructor, so what
 /// it says is the last line.
 void on_exit_with(int status, void* /*data*/) {
   if (::getpid() != owner) return;
   // What the process that waits for this one is told: the lowest eight bits.
   const int code = status & 0xFF;
-  say_allocator_of_failed_program(code);
+  if (!was_refused_before_report()) say_allocator_of_failed_program(code);
   if (!end_watching_for_driver(code) || !process_configuration().strict) return;
   flush_what_is_printed();
-  ::_exit(kExitWithoutDriver);
+  ::_exit(kExitStrict);
 }
 
 /// Sets the frameworks' allocators, unless the program needs PyTorch's own and the user has not

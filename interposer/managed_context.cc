@@ -16,6 +16,7 @@
 #include "interposer/driver/loader.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
+#include "interposer/exit_report.h"
 #include "interposer/fault_report.h"
 #include "interposer/fault_watch.h"
 #include "interposer/framework_environment.h"
@@ -313,8 +314,8 @@ ResidencyOptions ManagedContext::residency_options() {
   options.kernel_name = [this](KernelId kernel) {
     return short_kernel_name(name_of_launch(kernel));
   };
-  return options;
   options.is_graph = [this](KernelId kernel) { return graphs_.name_of(kernel).has_value(); };
+  return options;
 }
 
 // A graph is launched as if it were a kernel.
@@ -322,15 +323,26 @@ std::string ManagedContext::name_of_launch(KernelId kernel) const {
   return graphs_.name_of(kernel).value_or(layouts_.readable_name(kernel));
 }
 
-CUresult ManagedContext::failure(Status status, CallKind kind) const noexcept {
+CUresult ManagedContext::failure(Status status, CallKind kind) noexcept {
   const bool is_without_room =
       status == Status::kWorkingSetTooLarge || status == Status::kOutOfDeviceMemory;
-  if (trace_ != nullptr && kind == CallKind::kSubmission && is_without_room) {
+  if (kind == CallKind::kSubmission && is_without_room) note_refused_operation();
+  const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
+  return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
+}
+
+// A framework may take another algorithm when a launch fails, and say nothing: with other bits.
+void ManagedContext::note_refused_operation() noexcept {
+  refused_operations_.fetch_add(1, std::memory_order_relaxed);
+  if (trace_ != nullptr) {
     trace_->add(std::chrono::steady_clock::now(),
                 TraceMark{TraceMark::kPoint, trace_->intern_text(kTraceRefusal), 0});
   }
-  const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
-  return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
+  if (!configuration_.strict) return;
+  log_line(LogLevel::kError,
+           "--strict ends the program here, for one of its launches or copies was refused: it "
+           "might go on in another way, with other results");
+  end_process(kExitStrict);
 }
 
 bool ManagedContext::can_order_slowly(StreamHandle stream) const noexcept {
@@ -594,6 +606,7 @@ RunFigures ManagedContext::figures() const {
   figures.context_bytes = context_bytes_;
   figures.headroom = headroom_;
   figures.launches_without_buffers = launches_without_buffers_.load();
+  figures.refused_operations = refused_operations_.load();
   figures.tensor_maps = tensor_maps_->encoded();
   figures.link_bytes_per_second = device_memory_.measured_link();
   figures.overhead_ns_p50 = overhead_.quantile(0.5);

@@ -100,9 +100,10 @@ class ManagedContext {
   }
 
   /// What a call of the program answers when ours failed with `status`: the error that a kernel
-  /// left behind, if that is why, as the driver's own calls do. Tells a trace of an operation that
-  /// found no room.
-  [[nodiscard]] CUresult failure(Status status, CallKind kind) const noexcept;
+  /// left behind, if that is why, as the driver's own calls do. An operation that found no room is
+  /// counted, and with SUPERPIPE_STRICT it ends the process. REQUIRES: the calling thread holds no
+  /// lock of superpipe's.
+  [[nodiscard]] CUresult failure(Status status, CallKind kind) noexcept;
   /// The error that a kernel or copy of the program left behind in the context; CUDA_SUCCESS if
   /// there is none, and after close(). Asks the driver; does not wait.
   [[nodiscard]] CUresult sticky_error() const noexcept {
@@ -199,6 +200,7 @@ class ManagedContext {
   std::string join_host_ledger();
   [[nodiscard]] ResidencyOptions residency_options();
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
+  void note_refused_operation() noexcept;
   std::string show();
   void warn_of_being_alone(std::string_view no_ledger, std::string_view no_segment) const;
   [[nodiscard]] LiveFigures live_figures() const;
@@ -246,6 +248,7 @@ class ManagedContext {
   RecentLaunches recent_launches_;
   std::atomic<bool> has_reported_fault_{false};
   std::atomic<std::uint64_t> launches_without_buffers_{0};
+  std::atomic<std::uint64_t> refused_operations_{0};
   std::atomic<std::uint64_t> own_pages_{0};  ///< bytes that the program asked for, freed or not
 
   std::atomic<std::int64_t> next_note_ns_{0};

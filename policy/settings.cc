@@ -243,7 +243,8 @@ Table make_table() {
        .help =
            "Where superpipe cannot manage the program, a bad variable included, stop it instead "
            "of running it without superpipe; one that ends without having opened the driver has "
-           "exit code 125"},
+           "exit code 125, and one with a launch that has no room on the device ends there, with "
+           "125 too"},
       {.id = Id::kPlan,
        .kind = Kind::kInputFile,
        .variable = "SUPERPIPE_PLAN",

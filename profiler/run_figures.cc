@@ -101,6 +101,7 @@ RunFigures merged(const RunFigures& earlier, const RunFigures& later) {
   prepend(earlier.residency.timeline, sum.residency.timeline);
   add_refusal(earlier.residency.worst_refusal, sum.residency.worst_refusal);
   sum.launches_without_buffers += earlier.launches_without_buffers;
+  sum.refused_operations += earlier.refused_operations;
   sum.tensor_maps += earlier.tensor_maps;
   sum.headroom = std::max(sum.headroom, earlier.headroom);
   if (!sum.link_bytes_per_second) sum.link_bytes_per_second = earlier.link_bytes_per_second;

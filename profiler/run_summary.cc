@@ -132,6 +132,12 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times,
         " at once; the smallest budget that would run it: " + exact_bytes(*figures.least_budget()) +
         "\n";
   }
+  if (figures.refused_operations > 0) {
+    text += "superpipe: " + std::to_string(figures.refused_operations) +
+            (figures.refused_operations == 1 ? " launch or copy was" : " launches or copies were") +
+            " refused for lack of room: what went on after that may have been computed in another "
+            "way, with other bits (--strict ends the program instead)\n";
+  }
   return process.is_one_of_several ? named_lines(std::move(text), process.text()) : text;
 }
 

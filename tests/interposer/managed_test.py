@@ -155,6 +155,20 @@ class ManagedTest(ManagedCase):
         self.assertGreater(run.simgpu["peak_bytes"], 20 * MIB)
 
     def test_a_budget_below_the_context_is_one_line_and_runs_without_superpipe(self):
+    def test_refused_launches_are_counted_and_told_of(self):
+        run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_SUMMARY="1")
+        self.assertEqual(run.statistics["refused_operations"], 2)
+        self.assertRegex(run.errors, r"\nsuperpipe: 2 launches or copies were refused for lack of room: .*--strict.*\n")
+        self.assertEqual(self.assert_same("forward", SUPERPIPE_K=2).statistics["refused_operations"], 0)
+
+    def test_a_refused_launch_ends_the_program_when_strict(self):
+        run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_STRICT="1")
+        # What it had printed is there, and so are the reports.
+        self.assertEqual((run.code, run.output), (125, "allocated\n"), run.errors)
+        self.assertRegex(run.errors, rf"\Asuperpipe: .*needs {32 * MIB} bytes.*\nsuperpipe: --strict ends the program "
+                         r"here, .*\n\Z")
+        self.assertEqual(run.statistics["refused_operations"], 1)
+
         run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M")
         self.assertEqual(run.output, self.without_superpipe("forward").output)
         self.assertEqual(run.errors.count("\n"), 1, run.errors)

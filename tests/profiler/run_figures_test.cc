@@ -43,6 +43,7 @@ RunFigures figures_of(unsigned scale) {
   stats.learned.passes = 11 * scale;
   stats.learned.mispredictions = 12 * scale;
   figures.launches_without_buffers = 13 * scale;
+  figures.refused_operations = 19 * scale;
   figures.tensor_maps = 18 * scale;
   return figures;
 }
@@ -67,6 +68,7 @@ TEST(Merged, AddsUpCounts) {
   EXPECT_EQ(sum.residency.learned.passes, 1111U);
   EXPECT_EQ(sum.residency.learned.mispredictions, 1212U);
   EXPECT_EQ(sum.launches_without_buffers, 1313U);
+  EXPECT_EQ(sum.refused_operations, 1919U);
   EXPECT_EQ(sum.tensor_maps, 1818U);
   EXPECT_EQ(sum.launches(), 1414U);
 }

@@ -110,6 +110,15 @@ TEST(SummaryText, SaysHowManyLaunchesDidWithoutWhatStructsNamed) {
   EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 2 launches did without buffers"));
 }
 
+TEST(SummaryText, SaysHowManyLaunchesWereRefused) {
+  RunFigures figures = streaming_run();
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("refused")));
+  figures.refused_operations = 1;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 1 launch or copy was refused"));
+  figures.refused_operations = 2;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 2 launches or copies were refused"));
+}
+
 TEST(SummaryText, NamesNoKUnderPolicyResident) {
   RunFigures figures = streaming_run();
   figures.policy = PolicyKind::kResident;

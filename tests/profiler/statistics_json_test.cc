@@ -53,6 +53,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "unchanged_evictions",
                                           "pinned_buffers",
                                           "left_out_launches",
+                                          "refused_operations",
                                           "least_budget_bytes",
                                           "tensor_maps",
                                           "stall_ms",
@@ -92,6 +93,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   figures.context_bytes = Bytes{102};
   figures.headroom = Bytes{104};
   figures.launches_without_buffers = 1000;
+  figures.refused_operations = 131;
   figures.overhead_ns_p50 = 105;
   figures.overhead_ns_p99 = 106;
   ResidencyStats& stats = figures.residency;
@@ -152,6 +154,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
                                    {"left_out_launches", 127},
+                                   {"refused_operations", 131},
                                    {"least_budget_bytes", 233},
                                    {"tensor_maps", 128},
                                    {"stall_ms", 117.0},

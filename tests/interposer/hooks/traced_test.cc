@@ -172,7 +172,7 @@ TEST_F(TracedTest, LaunchesOfGraphsAreMarked) {
 
 // An allocation that finds no room is answered with an error that programs know.
 TEST_F(TracedTest, OperationsThatFindNoRoomAreMarked) {
-  const ManagedContext& managed = *ContextRegistry::managed();
+  ManagedContext& managed = *ContextRegistry::managed();
   (void)managed.failure(Status::kOutOfDeviceMemory, CallKind::kAllocation);
   (void)managed.failure(Status::kDeviceError, CallKind::kSubmission);
   (void)managed.failure(Status::kWorkingSetTooLarge, CallKind::kSubmission);

@@ -338,6 +338,7 @@ void too_large() {
   CUdeviceptr other = allocate(kBig);
   const auto weights = load_layers(2);
   float factor = 1;
+  std::printf("allocated\n");
   int count = 1024;
   void* parameters[] = {&big, &other, &factor, &count};
   const CUfunction kernel = function("_ZN5model12accumulate_2EPfPKffi");
