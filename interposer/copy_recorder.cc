@@ -104,8 +104,7 @@ struct CopyRecorder::Queued {
   CopyTarget target;
 };
 
-CopyRecorder::CopyRecorder(const std::string& prefix)
-    : path_(prefix + '.' + std::to_string(::getpid())), key_(fixed_key()) {}
+CopyRecorder::CopyRecorder(const std::string& prefix) : path_(prefix), key_(fixed_key()) {}
 
 CopyRecorder::~CopyRecorder() {
   if (file_ >= 0) ::close(file_);
@@ -191,6 +190,8 @@ void CopyRecorder::write_line(const std::string& line) {
   if (has_failed_) return;
   std::string text = line;
   if (file_ < 0) {
+    // The process that has copied: a forked child may be the first to.
+    path_ += '.' + std::to_string(::getpid());
     const std::string name = path_;
     constexpr int kMostFiles = 1000;
     for (int n = 2; n <= kMostFiles; ++n) {

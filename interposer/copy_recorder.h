@@ -90,7 +90,7 @@ class CopyRecorder {
 
   static inline constinit std::atomic<CopyRecorder*> of_process_{nullptr};
 
-  std::string path_;
+  std::string path_;  ///< of the file; until that is open, its prefix
   const DigestKey key_;
   KernelLayoutCache layouts_;
   std::atomic<std::uint64_t> threads_{0};

@@ -36,13 +36,23 @@ namespace superpipe {
 
 namespace {
 
-/// The process that loaded us; a forked child has another id, and nothing to report.
+/// The process that reports: the one that loaded us, or a forked child that was the first to look
+/// for the driver. Other children have nothing to report.
 pid_t owner = 0;
 
-/// A forked child has no threads but its own and no usable driver: it passes through.
+/// A forked child whose parent has called the driver has no threads but its own and no usable
+/// driver: it passes through. Else nothing of ours is in use yet, and it may become a program of
+/// its own.
 void leave_child_alone() {
+  if (!driver_was_looked_for()) return;
   hooks_disabled.store(true, std::memory_order_relaxed);
   ContextRegistry::of_process().abandon();
+}
+
+/// The driver was looked for, in this process for the first time.
+void begin_using_driver() noexcept {
+  owner = ::getpid();
+  note_driver_of_run();
 }
 
 /// Registered by on_exit(), which alone tells the exit code. It runs behind our destructor, so what
@@ -131,7 +141,7 @@ __attribute__((constructor)) void start() {
     }
     set_process_configuration(std::move(read.configuration));
     begin_watching_for_driver();
-    call_when_driver_is_looked_for(note_driver_of_run);
+    call_when_driver_is_looked_for(begin_using_driver);
     set_exported_functions(kExportedFunctions);
     ::pthread_atfork(nullptr, nullptr, leave_child_alone);
     ::on_exit(on_exit_with, nullptr);

@@ -81,6 +81,7 @@ struct LoadedDriver {
 
 // Never destroyed: calls may come from other libraries' destructors at exit.
 std::atomic<const LoadedDriver*> loaded_driver{nullptr};
+std::atomic<bool> load_begun{false};
 std::atomic<bool> load_attempted{false};
 std::atomic<bool> is_too_old{false};
 std::mutex& load_mutex() {
@@ -350,6 +351,7 @@ void* resolve_driver_function(std::size_t index) noexcept {
   if (loading_in_this_thread) return nullptr;
   if (!load_attempted.load(std::memory_order_acquire)) {
     try {
+      load_begun.store(true, std::memory_order_release);
       const std::lock_guard lock(load_mutex());
       load_driver();
     } catch (...) {
@@ -391,6 +393,8 @@ const std::string& loaded_driver_path() noexcept {
 }
 
 bool driver_is_too_old() noexcept { return is_too_old.load(std::memory_order_relaxed); }
+
+bool driver_was_looked_for() noexcept { return load_begun.load(std::memory_order_acquire); }
 
 bool driver_is_loaded() noexcept {
   return loaded_driver.load(std::memory_order_acquire) != nullptr;

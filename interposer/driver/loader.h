@@ -90,6 +90,10 @@ void say_when_driver_loads(std::string text);
 /// not. Not thread-safe: called before the program starts.
 void call_when_driver_is_looked_for(void (*function)() noexcept);
 
+/// Whether anything has called the driver, or is about to, in this process or in one that was
+/// forked to it: until then, a forked child is as good as a new process. Any thread.
+[[nodiscard]] bool driver_was_looked_for() noexcept;
+
 /// The driver that was loaded; empty before, and when there is none.
 [[nodiscard]] const std::string& loaded_driver_path() noexcept;
 

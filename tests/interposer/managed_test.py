@@ -91,6 +91,13 @@ class ManagedTest(ManagedCase):
         run = self.assert_same("fork", SUPERPIPE_K=2)
         self.assertEqual(run.files, ["simgpu.json", "superpipe.json"])
 
+    def test_a_forked_child_that_is_the_first_to_use_the_driver_is_managed(self):
+        run = self.assert_same("in_child:forward", SUPERPIPE_K=2)
+        self.assert_moved(run)
+        self.assertEqual(run.files, ["simgpu.json", "superpipe.json"])
+        run = self.run_managed("in_child:too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_STRICT="1")
+        self.assertEqual((run.code, run.output), (125, "allocated\n"), run.errors)
+
     def test_peak_memory_is_what_the_budget_allows_by_simgpus_own_count(self):
         self.assert_within_budget(self.assert_same("forward", SUPERPIPE_GPU_MEM="14M"), 14)
 
@@ -148,13 +155,6 @@ class ManagedTest(ManagedCase):
                          rf"the budget leaves {16 * MIB} bytes.*SUPERPIPE_OVERFLOW=allow.*\n\Z")
         self.assertLessEqual(run.simgpu["peak_bytes"], 20 * MIB)
 
-    def test_a_working_set_above_the_budget_runs_when_overflow_is_allowed(self):
-        run = self.assert_same("too_large", says=None, SUPERPIPE_GPU_MEM="20M", SUPERPIPE_OVERFLOW="allow")
-        self.assertRegex(run.errors, rf"\Asuperpipe: .*needs {32 * MIB} bytes.*leaves \({16 * MIB} bytes.*"
-                         r"running over the budget\n\Z")
-        self.assertGreater(run.simgpu["peak_bytes"], 20 * MIB)
-
-    def test_a_budget_below_the_context_is_one_line_and_runs_without_superpipe(self):
     def test_refused_launches_are_counted_and_told_of(self):
         run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_SUMMARY="1")
         self.assertEqual(run.statistics["refused_operations"], 2)
@@ -169,6 +169,13 @@ class ManagedTest(ManagedCase):
                          r"here, .*\n\Z")
         self.assertEqual(run.statistics["refused_operations"], 1)
 
+    def test_a_working_set_above_the_budget_runs_when_overflow_is_allowed(self):
+        run = self.assert_same("too_large", says=None, SUPERPIPE_GPU_MEM="20M", SUPERPIPE_OVERFLOW="allow")
+        self.assertRegex(run.errors, rf"\Asuperpipe: .*needs {32 * MIB} bytes.*leaves \({16 * MIB} bytes.*"
+                         r"running over the budget\n\Z")
+        self.assertGreater(run.simgpu["peak_bytes"], 20 * MIB)
+
+    def test_a_budget_below_the_context_is_one_line_and_runs_without_superpipe(self):
         run = self.run_managed("forward", SUPERPIPE_GPU_MEM="1M")
         self.assertEqual(run.output, self.without_superpipe("forward").output)
         self.assertEqual(run.errors.count("\n"), 1, run.errors)

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -337,8 +338,8 @@ void too_large() {
   CUdeviceptr big = allocate(kBig);
   CUdeviceptr other = allocate(kBig);
   const auto weights = load_layers(2);
-  float factor = 1;
   std::printf("allocated\n");
+  float factor = 1;
   int count = 1024;
   void* parameters[] = {&big, &other, &factor, &count};
   const CUfunction kernel = function("_ZN5model12accumulate_2EPfPKffi");
@@ -474,9 +475,18 @@ void second_copy(const char* driver) {
   allocate();
 }
 
-}  // namespace
+/// Has a child do what the arguments say, which is then the first process to call the driver.
+/// @return the child's exit code.
+template <typename Run>
+int run_in_child(const Run& run) {
+  const pid_t child = ::fork();
+  if (child == 0) return run();
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
 
-int main(int count, char** arguments) {
+int run(int count, char** arguments) {
   using programs::without_words;
   using programs::Words;
   return programs::run_scenario(
@@ -502,4 +512,14 @@ int main(int count, char** arguments) {
           {"hold", without_words<hold>},
           {"hold_and_exec", without_words<hold_and_exec>},
       });
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  constexpr std::string_view kInChild = "in_child:";
+  const std::string_view scenario = count > 1 ? arguments[1] : "";
+  if (!scenario.starts_with(kInChild)) return run(count, arguments);
+  arguments[1] += kInChild.size();
+  return run_in_child([&] { return run(count, arguments); });
 }
