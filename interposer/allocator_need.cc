@@ -20,6 +20,9 @@ struct Sign {
   std::string_view what;
 };
 constexpr std::array kSigns = {
+    Sign{"CUDAGraph(", "CUDA graphs"},
+    Sign{"cuda.graph(", "CUDA graphs"},
+    Sign{"make_graphed_callables", "CUDA graphs"},
     Sign{"MemPool(", "torch.cuda.MemPool"},
     Sign{"_record_memory_history", "PyTorch's memory snapshots"},
     Sign{"_dump_snapshot", "PyTorch's memory snapshots"},

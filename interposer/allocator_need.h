@@ -1,7 +1,9 @@
 // Programs that need PyTorch's own allocator, known by their text before they start.
 //
 // backend:cudaMallocAsync, by which each tensor is an allocation of its own, lacks some of what the
-// allocator of PyTorch has. A program that uses that fails with errors of PyTorch's.
+// allocator of PyTorch has. A program that uses that fails with errors of PyTorch's. What a
+// captured graph allocates by that backend is memory of the graph, which cannot be moved; the other
+// allocator has blocks for it, which can.
 #pragma once
 
 #include <functional>

@@ -17,6 +17,10 @@ TEST(AllocatorNeedIn, IsOfWhatPyTorchsOtherAllocatorLacks) {
               Optional(std::string("vLLM")));
   EXPECT_THAT(allocator_need_in("pool = torch.cuda.MemPool()"),
               Optional(std::string("torch.cuda.MemPool")));
+  EXPECT_THAT(allocator_need_in("with torch.cuda.graph(graph):"),
+              Optional(std::string("CUDA graphs")));
+  EXPECT_THAT(allocator_need_in("f = torch.cuda.make_graphed_callables(f, (x,))"),
+              Optional(std::string("CUDA graphs")));
   EXPECT_THAT(allocator_need_in("torch.cuda.memory._record_memory_history()\n"),
               Optional(std::string("PyTorch's memory snapshots")));
   EXPECT_THAT(allocator_need_in("model = torch.compile(model, mode='reduce-overhead')"),
@@ -29,7 +33,7 @@ TEST(AllocatorNeedIn, IsNoneOfOtherNamesAndOfComments) {
   for (const char* const text :
        {"", "\n\n", "import torch", "# import vllm", "  # MemPool()", "import vllm_tools",
         "from my_vllm import x", "important = vllm", "mode=\"max-autotune-no-cudagraphs\"",
-        "compile(mode=\"default\")"}) {
+        "compile(mode=\"default\")", "if torch.cuda.graphs:"}) {
     EXPECT_EQ(allocator_need_in(text), std::nullopt) << text;
   }
 }
