@@ -163,6 +163,29 @@ TEST(CopyComparison, CopiesInChangingOrderAreComparedAsASet) {
   EXPECT_EQ(other.first->copy.digest, copy(2, 1, 20).digest);
 }
 
+TEST(CopyComparison, ThreadsThatChangePlacesCopyTheSame) {
+  const RunCopies run = run_of({copy(1, 1, 10), copy(2, 1, 20), copy(2, 2, 30)});
+  const RunCopies changed = run_of({copy(1, 1, 20), copy(2, 1, 10), copy(2, 2, 30)});
+  const CopyBaseline baseline(run, run);
+  const CopyComparison other = baseline.compare(changed);
+  EXPECT_EQ(other.compared, 3U);
+  EXPECT_EQ(other.bytes, 12_KiB);
+  EXPECT_EQ(other.differing, 0U);
+  EXPECT_EQ(CopyBaseline(run, changed).varying(), 0U) << "nor do they vary from run to run";
+  EXPECT_TRUE(CopyBaseline(run, changed).is_unordered());
+  const CopyComparison wrong =
+      baseline.compare(run_of({copy(1, 1, 20), copy(2, 1, 10), copy(2, 2, 31)}));
+  EXPECT_EQ(wrong.differing, 3U) << "compared in order";
+  const CopyComparison more =
+      baseline.compare(run_of({copy(1, 1, 20), copy(2, 1, 10), copy(2, 2, 30), copy(2, 3, 30)}));
+  EXPECT_EQ(more.differing, 3U);
+}
+
+TEST(CopyComparison, CopiesOfOneThreadThatChangePlacesDiffer) {
+  const RunCopies run = run_of({copy(1, 1, 10), copy(1, 2, 20)});
+  EXPECT_EQ(CopyBaseline(run, run).compare(run_of({copy(1, 1, 20), copy(1, 2, 10)})).differing, 2U);
+}
+
 TEST(CopyComparison, OneContentOfTwoThatAreAlikeIsMissed) {
   const CopyBaseline baseline(run_of({copy(1, 1, 10), copy(2, 1, 10)}),
                               run_of({copy(1, 1, 10), copy(1, 2, 10)}));

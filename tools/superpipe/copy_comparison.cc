@@ -24,6 +24,16 @@ bool are_alike(const std::vector<CopyRecord>& a, const std::vector<CopyRecord>& 
   return alike;
 }
 
+bool have_same_content(const std::vector<CopyRecord>& a, const std::vector<CopyRecord>& b) {
+  return std::ranges::equal(a, b, {}, &CopyRecord::digest, &CopyRecord::digest);
+}
+
+bool is_by_several_threads(const ProcessCopies& process) {
+  return std::ranges::any_of(process.copies, [&](const CopyRecord& copy) {
+    return copy.thread != process.copies.front().thread;
+  });
+}
+
 std::map<Content, std::uint64_t> counted(const std::vector<CopyRecord>& copies) {
   std::map<Content, std::uint64_t> counts;
   for (const CopyRecord& copy : copies) ++counts[{copy.bytes, copy.digest}];
@@ -59,7 +69,8 @@ CopyBaseline::CopyBaseline(const RunCopies& first, const RunCopies& second) {
     const std::vector<CopyRecord> none;
     const ProcessCopies* const same = others_of[index];
     const std::vector<CopyRecord>& others = same != nullptr ? same->copies : none;
-    process.ordered = are_alike(copies, others);
+    process.ordered = are_alike(copies, others) &&
+                      (!is_by_several_threads(process.copies) || have_same_content(copies, others));
     auto counts = counted(others);
     for (std::size_t i = 0; i < copies.size(); ++i) {
       process.varies.push_back(process.ordered ? copies[i].digest != others[i].digest
@@ -97,17 +108,32 @@ CopyComparison CopyBaseline::compare(const RunCopies& run) const {
   const std::vector<const ProcessCopies*> pairs = paired(run);
   for (std::size_t index = 0; index < processes_.size(); ++index) {
     const ProcessCopies& other = pairs[index] != nullptr ? *pairs[index] : none;
-    if (processes_[index].ordered) {
-      compare_in_order(index, other, result);
-    } else {
-      compare_as_set(index, other, result);
-    }
+    CopyComparison found = compare_process(index, other);
+    result.compared += found.compared;
+    result.bytes += found.bytes;
+    result.differing += found.differing;
+    if (!result.first) result.first = std::move(found.first);
   }
   for (std::size_t index = processes_.size(); index < pairs.size(); ++index) {
     for (const CopyRecord& copy : pairs[index]->copies)
       note(index, Kind::kAdditional, copy, *pairs[index], result);
   }
   return result;
+}
+
+// Threads are numbered by their first copies, so that two may change places from run to run, and
+// the threads of a pool share copies as they come.
+CopyComparison CopyBaseline::compare_process(std::size_t index, const ProcessCopies& run) const {
+  const Process& process = processes_[index];
+  CopyComparison in_order;
+  if (process.ordered) compare_in_order(index, run, in_order);
+  const bool may_be_another_order =
+      !process.ordered || (in_order.differing > 0 && is_by_several_threads(process.copies) &&
+                           run.copies.size() == process.copies.copies.size());
+  if (!may_be_another_order) return in_order;
+  CopyComparison as_set;
+  compare_as_set(index, run, as_set);
+  return process.ordered && as_set.differing > 0 ? in_order : as_set;
 }
 
 void CopyBaseline::compare_in_order(std::size_t index, const ProcessCopies& run,

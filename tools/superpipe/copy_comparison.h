@@ -54,7 +54,8 @@ struct NotJudged {
 /// the runs agree in number and size of all copies, each is compared with that of its place, but
 /// for those whose content is another in the second run. A process whose threads or copies come in
 /// another order, or of which others are made, in the second run is compared without order: what
-/// both runs have must be there.
+/// both runs have must be there. So is one in which several threads copy, where a run has the same
+/// copies in another order.
 class CopyBaseline {
  public:
   CopyBaseline(const RunCopies& first, const RunCopies& second);
@@ -87,6 +88,7 @@ class CopyBaseline {
     }
   };
 
+  [[nodiscard]] CopyComparison compare_process(std::size_t index, const ProcessCopies& run) const;
   void compare_in_order(std::size_t index, const ProcessCopies& run, CopyComparison& into) const;
   void compare_as_set(std::size_t index, const ProcessCopies& run, CopyComparison& into) const;
   /// `of`: the copies of the process that made `copy`.
