@@ -98,7 +98,8 @@ void report_at_exit() noexcept {
   try {
     if (say_foreign_drivers()) note_driver_of_run();
     const auto figures = ContextRegistry::of_process().figures();
-    has_refused = figures && figures->refused_operations > 0;
+    has_refused =
+        figures && figures->refused_operations + figures->residency.refused_allocations > 0;
     if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
   } catch (...) {
     log_line(LogLevel::kError, "out of memory while writing the statistics");

@@ -28,8 +28,8 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
 /// call would fail, hang or crash.
 void report_at_exit() noexcept;
 
-/// Whether a launch or copy of this process had been refused by then: an error at its end is mostly
-/// of that.
+/// Whether a launch, a copy or an allocation of this process had been refused by then: an error at
+/// its end is mostly of that.
 bool was_refused_before_report() noexcept;
 
 /// Writes what the program has printed. A stream that a thread of the program holds is left alone:

@@ -34,6 +34,7 @@ void add_earlier(const ResidencyCounters& earlier, ResidencyCounters& sum) {
   sum.budget_changes += earlier.budget_changes;
   sum.pinned_buffers += earlier.pinned_buffers;
   sum.left_out_launches += earlier.left_out_launches;
+  sum.refused_allocations += earlier.refused_allocations;
   sum.errors += earlier.errors;
 }
 

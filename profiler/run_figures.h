@@ -38,6 +38,7 @@ struct ResidencyCounters {
   std::uint64_t pinned_buffers = 0;  ///< that had to stay on the device from some time on
   /// Launches that were begun without buffers which only words of structs name.
   std::uint64_t left_out_launches = 0;
+  std::uint64_t refused_allocations = 0;  ///< pass-through ones, for which the budget had no room
   std::uint64_t errors = 0;
 };
 

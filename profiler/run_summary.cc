@@ -123,6 +123,14 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times,
             " did without buffers for which the budget had no room, because only words of structs "
             "named them\n";
   }
+  if (stats.refused_allocations > 0) {
+    text += "superpipe: " + std::to_string(stats.refused_allocations) +
+            (stats.refused_allocations == 1 ? " allocation" : " allocations") +
+            " too small to be moved had no room within the budget of " +
+            exact_bytes(figures.budget + figures.context_bytes) +
+            " beside others like them: raise it, or have smaller ones moved as well (--min-buffer "
+            "64K)\n";
+  }
   if (const auto& refusal = stats.worst_refusal) {
     text +=
         "superpipe: the budget of " + exact_bytes(figures.budget + figures.context_bytes) +

@@ -57,6 +57,7 @@ std::string statistics_json(const RunFigures& figures, const PassTimes& times,
   json["unchanged_evictions"] = stats.unchanged;
   json["pinned_buffers"] = stats.pinned_buffers;
   json["left_out_launches"] = stats.left_out_launches;
+  json["refused_allocations"] = stats.refused_allocations;
   json["refused_operations"] = figures.refused_operations;
   json["least_budget_bytes"] = figures.least_budget().value_or(Bytes{}).count();
   json["tensor_maps"] = figures.tensor_maps;

@@ -144,6 +144,7 @@ bool ResidencyManager::Impl::admits_passthrough(Bytes size, Asker asker) noexcep
 
 void ResidencyManager::Impl::warn_of_refusal(Bytes size, Asker asker) {
   const bool is_graph = asker == Asker::kGraph;
+  if (!is_graph) ++core.counters.refused_allocations;
   core.warnings.once(is_graph ? "graph memory" : "passthrough", [&] {
     constexpr std::uint64_t kLargePart = 4;
     const Bytes passthrough = core.passthrough.bytes();

@@ -39,6 +39,7 @@ RunFigures figures_of(unsigned scale) {
   stats.stall_ms = 9.0 * scale;
   stats.pinned_buffers = 16 * scale;
   stats.left_out_launches = 17 * scale;
+  stats.refused_allocations = 23 * scale;
   stats.errors = 10 * scale;
   stats.learned.passes = 11 * scale;
   stats.learned.mispredictions = 12 * scale;
@@ -64,6 +65,7 @@ TEST(Merged, AddsUpCounts) {
   EXPECT_DOUBLE_EQ(sum.residency.stall_ms, 909);
   EXPECT_EQ(sum.residency.pinned_buffers, 1616U);
   EXPECT_EQ(sum.residency.left_out_launches, 1717U);
+  EXPECT_EQ(sum.residency.refused_allocations, 2323U);
   EXPECT_EQ(sum.residency.errors, 1010U);
   EXPECT_EQ(sum.residency.learned.passes, 1111U);
   EXPECT_EQ(sum.residency.learned.mispredictions, 1212U);

@@ -110,6 +110,15 @@ TEST(SummaryText, SaysHowManyLaunchesDidWithoutWhatStructsNamed) {
   EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 2 launches did without buffers"));
 }
 
+TEST(SummaryText, SaysHowManyAllocationsHadNoRoom) {
+  RunFigures figures = streaming_run();
+  EXPECT_THAT(summary_text(figures), Not(HasSubstr("too small to be moved")));
+  figures.residency.refused_allocations = 1;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 1 allocation too small to be moved"));
+  figures.residency.refused_allocations = 2;
+  EXPECT_THAT(summary_text(figures), HasSubstr("superpipe: 2 allocations too small to be moved"));
+}
+
 TEST(SummaryText, SaysHowManyLaunchesWereRefused) {
   RunFigures figures = streaming_run();
   EXPECT_THAT(summary_text(figures), Not(HasSubstr("refused")));

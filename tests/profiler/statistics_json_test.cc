@@ -53,6 +53,7 @@ TEST(StatisticsJson, HasExactlyTheFieldsOfTheContract) {
                                           "unchanged_evictions",
                                           "pinned_buffers",
                                           "left_out_launches",
+                                          "refused_allocations",
                                           "refused_operations",
                                           "least_budget_bytes",
                                           "tensor_maps",
@@ -114,6 +115,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
   stats.unchanged = 124;
   stats.pinned_buffers = 126;
   stats.left_out_launches = 127;
+  stats.refused_allocations = 137;
   stats.worst_refusal = {"multiply", Bytes{500}, Bytes{30}};
   figures.tensor_maps = 128;
   stats.stall_ms = 117;
@@ -154,6 +156,7 @@ TEST(StatisticsJson, PutsEachFigureUnderItsName) {
                                    {"unchanged_evictions", 124},
                                    {"pinned_buffers", 126},
                                    {"left_out_launches", 127},
+                                   {"refused_allocations", 137},
                                    {"refused_operations", 131},
                                    {"least_budget_bytes", 233},
                                    {"tensor_maps", 128},

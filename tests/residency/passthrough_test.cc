@@ -175,6 +175,7 @@ TEST_F(PassthroughTest, BlamesSmallAllocationsOnlyWhereThereAreMany) {
   grow(6);
   EXPECT_FALSE(admits(3));
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("--min-buffer")));
+  EXPECT_EQ(manager_->stats().refused_allocations, 1U);
 }
 
 TEST_F(PassthroughTest, BlamesNoSmallAllocationsForTheMemoryOfAGraph) {
