@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "tests/hang_limit.h"
@@ -30,6 +31,13 @@ int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n
                               const float* alpha, const float* a, int lda, long long stride_a,
                               const float* b, int ldb, long long stride_b, const float* beta,
                               float* c, int ldc, long long stride_c, int batches);
+int cublasGemmStridedBatchedEx(void* handle, int transa, int transb, int m, int n, int k,
+                               const void* alpha, const void* a, int a_type, int lda,
+                               long long stride_a, const void* b, int b_type, int ldb,
+                               long long stride_b, const void* beta, void* c, int c_type, int ldc,
+                               long long stride_c, int batches, int compute_type, int algorithm);
+int cublasSgemv_v2(void* handle, int transpose, int m, int n, const float* alpha, const float* a,
+                   int lda, const float* x, int x_step, const float* beta, float* y, int y_step);
 int cublasSdot_v2(void* handle, int n, const float* x, int x_step, const float* y, int y_step,
                   float* result);
 int cublasSgetrfBatched(void* handle, int n, float* const a[], int lda, int* pivots, int* info,
@@ -57,6 +65,7 @@ int cublasLtMatmulDescDestroy(void* product);
 int cublasLtMatmulDescSetAttribute(void* product, int attribute, const void* value, size_t bytes);
 int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows, uint64_t columns,
                                int64_t leading);
+int cublasLtMatrixLayoutSetAttribute(void* layout, int attribute, const void* value, size_t bytes);
 int cublasLtMatrixLayoutDestroy(void* layout);
 int cublasLtMatmulPreferenceCreate(void** preference);
 int cublasLtMatmulPreferenceDestroy(void* preference);
@@ -214,6 +223,119 @@ TEST_F(CublasTest, ProductWritesItsResultOnlyAndFromBothOperands) {
   }
 }
 
+/// Memory in which matrices lie among other things, as in a framework's arena.
+class Arena {
+ public:
+  Arena() {
+    EXPECT_EQ(cudaMalloc(&device_, kBytes), cudaSuccess);
+    fill(0);
+  }
+  ~Arena() { EXPECT_EQ(cudaFree(device_), cudaSuccess); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] float* at(size_t byte) const { return reinterpret_cast<float*>(device_ + byte); }
+  void fill(int value) const { EXPECT_EQ(cudaMemset(device_, value, kBytes), cudaSuccess); }
+  void set(size_t byte, unsigned char value) const {
+    EXPECT_EQ(cudaMemset(device_ + byte, value, 1), cudaSuccess);
+  }
+  [[nodiscard]] std::vector<unsigned char> read() const {
+    std::vector<unsigned char> bytes(kBytes);
+    EXPECT_EQ(cudaMemcpy(bytes.data(), device_, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    return bytes;
+  }
+
+  static constexpr size_t kBytes = size_t{1} << 20;
+
+ private:
+  unsigned char* device_ = nullptr;
+};
+
+/// Where in an arena of ones `routine` writes: the first byte, and one past the last.
+template <typename Routine>
+std::pair<size_t, size_t> written_by(const Arena& arena, const Routine& routine) {
+  arena.fill(0xff);
+  EXPECT_EQ(routine(), kSuccess);
+  const std::vector<unsigned char> bytes = arena.read();
+  const auto is_written = [](unsigned char byte) { return byte != 0xff; };
+  const auto first = std::find_if(bytes.begin(), bytes.end(), is_written);
+  const auto last = std::find_if(bytes.rbegin(), bytes.rend(), is_written);
+  return {first - bytes.begin(), bytes.rend() - last};
+}
+
+/// Whether what `routine` writes to `result` depends on that byte of an arena that is zero
+/// otherwise.
+template <typename Routine>
+bool depends_on(const Arena& arena, size_t byte, const float* result, const Routine& routine) {
+  std::array<std::vector<unsigned char>, 2> results;
+  for (const auto value : std::array<unsigned char, 2>{0, 1}) {
+    arena.fill(0);
+    arena.set(byte, value);
+    EXPECT_EQ(routine(), kSuccess);
+    const std::vector<unsigned char> bytes = arena.read();
+    const auto at = reinterpret_cast<const char*>(result) - reinterpret_cast<char*>(arena.at(0));
+    results.at(value).assign(bytes.begin() + at, bytes.begin() + at + 64);
+  }
+  return results[0] != results[1];
+}
+
+TEST_F(CublasTest, ProductStaysWithinItsMatrices) {
+  const Arena arena;
+  constexpr size_t kA = 4096;       // 20 x 30, 24 apart
+  constexpr size_t kB = 16384;      // 30 x 300, transposed: 300 x 30, 320 apart
+  constexpr size_t kC = 65536 + 4;  // 20 x 300, 100 apart
+  const auto multiply = [&] {
+    return cublasSgemm_v2(handle_, 0, 1, 20, 300, 30, &kOne, arena.at(kA), 24, arena.at(kB), 320,
+                          &kZero, arena.at(kC), 100);
+  };
+  EXPECT_EQ(written_by(arena, multiply), std::pair(kC, kC + (299 * 100 + 20) * sizeof(float)));
+  for (const auto& [begin, numbers] : {std::pair{kA, 29 * 24 + 20}, {kB, 29 * 320 + 300}}) {
+    const size_t end = begin + static_cast<size_t>(numbers) * sizeof(float);
+    for (const auto& [byte, counts] :
+         {std::pair{begin - 1, false}, {begin, true}, {end - 1, true}, {end, false}}) {
+      EXPECT_EQ(depends_on(arena, byte, arena.at(kC), multiply), counts) << byte;
+    }
+  }
+}
+
+TEST_F(CublasTest, BatchOfHalfPrecisionStaysWithinItsMatrices) {
+  const Arena arena;
+  constexpr int kHalf = 2;
+  constexpr int kSingle = 0;
+  constexpr int kInSingle = 68;
+  constexpr size_t kC = 65536;
+  const auto multiply = [&] {
+    return cublasGemmStridedBatchedEx(handle_, 0, 0, 10, 20, 30, &kOne, arena.at(4096), kHalf, 10,
+                                      300, arena.at(32768), kHalf, 30, 0, &kZero, arena.at(kC),
+                                      kSingle, 10, 1000, 7, kInSingle, 0);
+  };
+  EXPECT_EQ(written_by(arena, multiply), std::pair(kC, kC + (6 * 1000 + 200) * sizeof(float)));
+  constexpr size_t kEndOfA = 4096 + 7 * 300 * 2;
+  EXPECT_TRUE(depends_on(arena, kEndOfA - 1, arena.at(kC), multiply));
+  EXPECT_FALSE(depends_on(arena, kEndOfA, arena.at(kC), multiply));
+  constexpr size_t kEndOfB = 32768 + 600 * 2;  // one matrix for all
+  EXPECT_TRUE(depends_on(arena, kEndOfB - 1, arena.at(kC), multiply));
+  EXPECT_FALSE(depends_on(arena, kEndOfB, arena.at(kC), multiply));
+}
+
+TEST_F(CublasTest, ProductsOfVectorsStayWithinThem) {
+  const Arena arena;
+  constexpr size_t kY = 4096;
+  const auto matrix_by_vector = [&] {
+    return cublasSgemv_v2(handle_, 1, 8, 50, &kOne, arena.at(65536), 8, arena.at(32768), 2, &kZero,
+                          arena.at(kY), -3);
+  };
+  EXPECT_EQ(written_by(arena, matrix_by_vector), std::pair(kY, kY + (49 * 3 + 1) * sizeof(float)));
+  constexpr size_t kEndOfX = 32768 + (7 * 2 + 1) * sizeof(float);
+  EXPECT_TRUE(depends_on(arena, kEndOfX - 1, arena.at(kY), matrix_by_vector));
+  EXPECT_FALSE(depends_on(arena, kEndOfX, arena.at(kY), matrix_by_vector));
+  ASSERT_EQ(cublasSetPointerMode_v2(handle_, 1), kSuccess);
+  const auto vector_by_vector = [&] {
+    return cublasSdot_v2(handle_, 10, arena.at(65536), 1, arena.at(32768), 1, arena.at(kY));
+  };
+  EXPECT_EQ(written_by(arena, vector_by_vector), std::pair(kY, kY + sizeof(float)));
+}
+
 TEST_F(CublasTest, EmptyProductTouchesNothing) {
   EXPECT_EQ(gemm(0, kSize, kSize), kSuccess);
   EXPECT_EQ(gemm(kSize, 0, kSize), kSuccess);
@@ -361,6 +483,54 @@ TEST_F(CublasLtTest, ProductReadsItsBias) {
   write(bias(), 9);
   EXPECT_EQ(matmul(), kSuccess);
   EXPECT_NE(read(c()), first);
+}
+
+/// The extents of a layout, or of a matrix, in an arena.
+struct Layout {
+  explicit Layout(int type, uint64_t rows, uint64_t columns, int64_t leading) {
+    EXPECT_EQ(cublasLtMatrixLayoutCreate(&layout, type, rows, columns, leading), kSuccess);
+  }
+  ~Layout() { EXPECT_EQ(cublasLtMatrixLayoutDestroy(layout), kSuccess); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  template <typename Value>
+  void set(int attribute, const Value& value) const {
+    EXPECT_EQ(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)), kSuccess);
+  }
+  void* layout = nullptr;
+};
+
+TEST_F(CublasLtTest, ProductStaysWithinItsMatrices) {
+  constexpr int kBfloat = 14;
+  constexpr int kOrder = 1;
+  constexpr int kBatches = 5;
+  constexpr int kStride = 6;
+  const Arena arena;
+  const Layout a_layout(kBfloat, 40, 30, 40);
+  const Layout b_layout(kBfloat, 30, 50, 64);  // by rows
+  b_layout.set(kOrder, int32_t{1});
+  const Layout d_layout(kBfloat, 40, 50, 48);
+  for (const Layout* const layout : {&a_layout, &b_layout, &d_layout}) {
+    layout->set(kBatches, int32_t{3});
+    layout->set(kStride, int64_t{5000});
+  }
+  set(kEpilogue, uint32_t{4});
+  constexpr size_t kBias = 256;
+  constexpr size_t kA = 65536;
+  constexpr size_t kB = 2 * 65536;
+  constexpr size_t kD = 4 * 65536;
+  set(kBiasPointer, static_cast<const void*>(arena.at(kBias)));
+  const auto multiply = [&] {
+    return cublasLtMatmul(handle_, product_, &kOne, arena.at(kA), a_layout.layout, arena.at(kB),
+                          b_layout.layout, &kZero, arena.at(kD), d_layout.layout, arena.at(kD),
+                          d_layout.layout, nullptr, nullptr, 0, nullptr);
+  };
+  EXPECT_EQ(written_by(arena, multiply), std::pair(kD, kD + (2 * 5000 + 49 * 48 + 40) * 2));
+  for (const size_t end :
+       {kBias + 40 * 2, kA + (2 * 5000 + 29 * 40 + 40) * 2, kB + (2 * 5000 + 29 * 64 + 50) * 2}) {
+    EXPECT_TRUE(depends_on(arena, end - 1, arena.at(kD), multiply)) << end;
+    EXPECT_FALSE(depends_on(arena, end, arena.at(kD), multiply)) << end;
+  }
 }
 
 TEST_F(CublasLtTest, ProductWithASecondOutputIsRefused) {

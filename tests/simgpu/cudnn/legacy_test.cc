@@ -32,6 +32,15 @@ int cudnnSetRNNDescriptor_v8(void* network, int algorithm, int cell, int bias, i
                              int input_mode, int type, int precision, int math, int32_t input,
                              int32_t hidden, int32_t projected, int32_t layers, const void* dropout,
                              uint32_t flags);
+int cudnnCreateRNNDataDescriptor(void** sequences);
+int cudnnDestroyRNNDataDescriptor(void* sequences);
+int cudnnSetRNNDataDescriptor(void* sequences, int type, int layout, int longest, int batch,
+                              int vector, const int* lengths, void* padding);
+int cudnnRNNForward(void* handle, const void* network, int mode, const int32_t* lengths,
+                    const void* x_desc, const void* x, const void* y_desc, void* y,
+                    const void* h_desc, const void* hx, void* hy, const void* c_desc,
+                    const void* cx, void* cy, size_t weight_size, const void* weights,
+                    size_t work_size, void* work, size_t reserve_size, void* reserve);
 int cudnnGetRNNWeightSpaceSize(void* handle, void* network, size_t* bytes);
 int cudnnGetRNNWeightParams(void* handle, void* network, int32_t layer, size_t size,
                             const void* weights, int32_t part, void* matrix_desc, void** matrix,
@@ -114,6 +123,13 @@ class LegacyTest : public DnnFixture {
     EXPECT_EQ(cudnnDestroyTensorDescriptor(tensor_), kSuccess);
     DnnFixture::TearDown();
   }
+  /// How many numbers of an array of -1 have been written, which are the first ones.
+  std::size_t written(int64_t number) {
+    const Numbers values = read(number);
+    const auto last =
+        std::find_if(values.rbegin(), values.rend(), [](float value) { return value != -1; });
+    return static_cast<std::size_t>(values.rend() - last);
+  }
   void* tensor_ = nullptr;
 };
 
@@ -195,6 +211,56 @@ TEST_F(LegacyTest, WeightsOfANetworkAreFoundInItsSpace) {
             kBadParam);
   EXPECT_EQ(cudnnDestroyTensorDescriptor(bias_tensor), kSuccess);
   EXPECT_EQ(cudnnDestroyRNNDescriptor(described), kSuccess);
+}
+
+TEST_F(LegacyTest, BatchNormalizationStaysWithinItsTensors) {
+  ASSERT_EQ(cudnnSetTensor4dDescriptor(tensor_, 0, 0, 1, 2, 3, 4), kSuccess);
+  void* weights = nullptr;
+  ASSERT_EQ(cudnnCreateTensorDescriptor(&weights), kSuccess);
+  ASSERT_EQ(cudnnSetTensor4dDescriptor(weights, 0, 0, 1, 2, 1, 1), kSuccess);
+  for (int64_t number = 0; number < 6; ++number) add(number, -1);
+  EXPECT_EQ(cudnnBatchNormalizationForwardTrainingEx(
+                handle_, 1, 0, nullptr, nullptr, tensor_, arrays_[0], tensor_, nullptr, tensor_,
+                arrays_[3], weights, arrays_[1], arrays_[2], 0.1, nullptr, nullptr, 1e-5,
+                arrays_[4], arrays_[5], nullptr, nullptr, 0, nullptr, 0),
+            kSuccess);
+  EXPECT_EQ(written(3), 24U);
+  EXPECT_EQ(written(4), 2U);
+  EXPECT_EQ(written(5), 2U);
+  EXPECT_EQ(cudnnDestroyTensorDescriptor(weights), kSuccess);
+}
+
+TEST_F(LegacyTest, NetworkStaysWithinItsSequencesAndStates) {
+  constexpr int kUnpacked = 0;
+  constexpr int kPacked = 1;
+  constexpr std::array kLengths{4, 1};
+  void* network = nullptr;
+  void* x = nullptr;
+  void* y = nullptr;
+  ASSERT_EQ(cudnnCreateRNNDescriptor(&network), kSuccess);
+  ASSERT_EQ(
+      cudnnSetRNNDescriptor_v8(network, 0, kLstm, kNoBias, 0, 0, 0, 0, 0, 2, 3, 3, 1, nullptr, 0),
+      kSuccess);
+  ASSERT_EQ(cudnnCreateRNNDataDescriptor(&x), kSuccess);
+  ASSERT_EQ(cudnnCreateRNNDataDescriptor(&y), kSuccess);
+  ASSERT_EQ(cudnnSetTensor4dDescriptor(tensor_, 0, 0, 1, 2, 3, 1), kSuccess);
+  for (int64_t number = 0; number < 8; ++number) add(number, -1);
+  for (const auto& [layout, numbers] : {std::pair{kUnpacked, 4U * 2 * 3}, {kPacked, 5U * 3}}) {
+    ASSERT_EQ(cudnnSetRNNDataDescriptor(x, 0, layout, 4, 2, 2, kLengths.data(), nullptr), kSuccess);
+    ASSERT_EQ(cudnnSetRNNDataDescriptor(y, 0, layout, 4, 2, 3, kLengths.data(), nullptr), kSuccess);
+    for (const int64_t result : {1, 3, 5, 7}) write(result, -1);
+    EXPECT_EQ(cudnnRNNForward(handle_, network, 1, nullptr, x, arrays_[0], y, arrays_[1], tensor_,
+                              arrays_[2], arrays_[3], tensor_, arrays_[4], arrays_[5], 240,
+                              arrays_[6], 0, nullptr, 32, arrays_[7]),
+              kSuccess);
+    EXPECT_EQ(written(1), numbers);
+    EXPECT_EQ(written(3), 6U);
+    EXPECT_EQ(written(5), 6U);
+    EXPECT_EQ(written(7), 8U);
+  }
+  EXPECT_EQ(cudnnDestroyRNNDataDescriptor(x), kSuccess);
+  EXPECT_EQ(cudnnDestroyRNNDataDescriptor(y), kSuccess);
+  EXPECT_EQ(cudnnDestroyRNNDescriptor(network), kSuccess);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -26,6 +27,7 @@ constexpr int kNormalization = 27;
 constexpr int kAttention = 47;
 
 using Set = std::set<std::int64_t>;
+using BytesByNumber = std::map<std::int64_t, std::uint64_t>;
 using Extents = std::vector<std::int64_t>;
 using Named = std::vector<std::pair<int, DescriptorRef>>;
 
@@ -68,6 +70,12 @@ Operands operands(const std::vector<DescriptorRef>& operations) {
   return operands_of(*graph(operations));
 }
 
+Set numbers(const BytesByNumber& operands) {
+  Set list;
+  for (const auto& [number, bytes] : operands) list.insert(number);
+  return list;
+}
+
 void expect_work(const Operands& found, const Product& expected) {
   EXPECT_EQ(words_of(found.work), words_of(expected));
 }
@@ -77,8 +85,8 @@ TEST(OperandsOf, ForwardConvolutionReadsDataAndFilterAndWritesY) {
       operands({operation(kConvolutionForward, {{kForwardFilter, tensor(1, {16, 3, 5, 7}, 2)},
                                                 {704, tensor(2, {2, 3, 30, 40}, 2)},
                                                 {kForwardOutput, tensor(3, {2, 16, 26, 34}, 2)}})});
-  EXPECT_EQ(found.read, (Set{1, 2}));
-  EXPECT_EQ(found.written, (Set{3}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 2}));
+  EXPECT_EQ(numbers(found.written), (Set{3}));
   expect_work(found, {2 * 26 * 34, 16, 3 * 5 * 7, 1, 2, false});
 }
 
@@ -88,14 +96,14 @@ TEST(OperandsOf, BackwardConvolutionsWriteTheirGradients) {
   const Operands of_data = operands({operation(
       kConvolutionData,
       {{kDataFilter, filter}, {710, tensor(2, {2, 3, 30, 40})}, {kDataOutput, output}})});
-  EXPECT_EQ(of_data.read, (Set{1, 3}));
-  EXPECT_EQ(of_data.written, (Set{2}));
+  EXPECT_EQ(numbers(of_data.read), (Set{1, 3}));
+  EXPECT_EQ(numbers(of_data.written), (Set{2}));
   expect_work(of_data, {2 * 26 * 34, 16, 3 * 5 * 7, 1, 4, false});
   const Operands of_filter = operands({operation(
       kConvolutionFilter,
       {{kFilterFilter, filter}, {716, tensor(2, {2, 3, 30, 40})}, {kFilterOutput, output}})});
-  EXPECT_EQ(of_filter.read, (Set{2, 3}));
-  EXPECT_EQ(of_filter.written, (Set{1}));
+  EXPECT_EQ(numbers(of_filter.read), (Set{2, 3}));
+  EXPECT_EQ(numbers(of_filter.written), (Set{1}));
   expect_work(of_filter, {2 * 26 * 34, 16, 3 * 5 * 7, 1, 4, false});
 }
 
@@ -104,8 +112,8 @@ TEST(OperandsOf, MatmulHasTheExtentsOfItsMatrices) {
       operands({operation(kMatmulOperation, {{kMatmulA, tensor(1, {3, 4, 10, 30}, 9)},
                                              {1521, tensor(2, {3, 4, 30, 20}, 9)},
                                              {kMatmulC, tensor(3, {3, 4, 10, 20}, 9)}})});
-  EXPECT_EQ(found.read, (Set{1, 2}));
-  EXPECT_EQ(found.written, (Set{3}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 2}));
+  EXPECT_EQ(numbers(found.written), (Set{3}));
   expect_work(found, {10, 20, 30, 12, 2, false});
 }
 
@@ -123,8 +131,8 @@ TEST(OperandsOf, WithoutAProductTheLargestResultIsTheWork) {
       {operation(kPointwiseOperation, {{751, tensor(1, {100, 100})}, {753, tensor(2, {5, 7})}}),
        operation(kPointwiseOperation, {{751, tensor(2, {5, 7})}, {753, tensor(3, {2, 3})}})});
   expect_work(found, {35, 1, 1, 1, 4, false});
-  EXPECT_EQ(found.read, (Set{1, 2}));
-  EXPECT_EQ(found.written, (Set{2, 3}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 2}));
+  EXPECT_EQ(numbers(found.written), (Set{2, 3}));
 }
 
 TEST(OperandsOf, TensorsWithinTheGraphAndByValueAreNone) {
@@ -133,16 +141,16 @@ TEST(OperandsOf, TensorsWithinTheGraphAndByValueAreNone) {
       {operation(kPointwiseOperation,
                  {{751, tensor(1)}, {752, flagged(kTensorIsByValue, tensor(6))}, {753, inner}}),
        operation(kPointwiseOperation, {{751, inner}, {753, tensor(2)}})});
-  EXPECT_EQ(found.read, (Set{1}));
-  EXPECT_EQ(found.written, (Set{2}));
+  EXPECT_EQ(numbers(found.read), (Set{1}));
+  EXPECT_EQ(numbers(found.written), (Set{2}));
 }
 
 TEST(OperandsOf, ListOfInputsIsReadWhole) {
   const DescriptorRef joined = operation(kConcatenation, {{1803, tensor(9)}});
   joined->set(1801, Attribute{kDescriptor, 3, {}, {tensor(1), tensor(2), tensor(3)}});
   const Operands found = operands({joined});
-  EXPECT_EQ(found.read, (Set{1, 2, 3}));
-  EXPECT_EQ(found.written, (Set{9}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 2, 3}));
+  EXPECT_EQ(numbers(found.written), (Set{9}));
 }
 
 TEST(OperandsOf, OffsetsOfATensorAreReadEvenOfAResult) {
@@ -151,16 +159,53 @@ TEST(OperandsOf, OffsetsOfATensorAreReadEvenOfAResult) {
   const DescriptorRef within = flagged(kTensorIsVirtual, tensor(3));
   within->set_descriptor(kTensorOffsets, tensor(8));
   const Operands found = operands({operation(kPointwiseOperation, {{751, within}, {753, result}})});
-  EXPECT_EQ(found.read, (Set{7, 8}));
-  EXPECT_EQ(found.written, (Set{2}));
+  EXPECT_EQ(numbers(found.read), (Set{7, 8}));
+  EXPECT_EQ(numbers(found.written), (Set{2}));
+}
+
+DescriptorRef strided(std::int64_t number, const Extents& extents, const Extents& strides,
+                      std::int32_t type) {
+  DescriptorRef made = tensor(number, extents, type);
+  made->set(kTensorStrides, attribute(kInt64, strides));
+  return made;
+}
+
+/// The bytes of a tensor that a graph reads.
+std::uint64_t read_bytes(const DescriptorRef& read) {
+  return operands({operation(kPointwiseOperation, {{751, read}, {753, tensor(2)}})}).read.at(1);
+}
+
+TEST(OperandsOf, BytesOfATensorEndWithItsLastNumber) {
+  const Operands found =
+      operands({operation(kPointwiseOperation, {{751, strided(1, {2, 3, 4}, {100, 20, 1}, 2)},
+                                                {753, strided(2, {4, 3, 2}, {2, 8, 1}, 1)}})});
+  EXPECT_EQ(found.read, (BytesByNumber{{1, (100 + 2 * 20 + 3 + 1) * 2}}));
+  EXPECT_EQ(found.written, (BytesByNumber{{2, (3 * 2 + 2 * 8 + 1 + 1) * 8}}));
+}
+
+TEST(OperandsOf, BytesAreNotKnownWhereStridesDoNotSayThem) {
+  EXPECT_EQ(read_bytes(tensor(1, {2, 3})), 0U) << "no strides";
+  EXPECT_EQ(read_bytes(strided(1, {2, 3}, {1}, 0)), 0U);
+  EXPECT_EQ(read_bytes(strided(1, {2, 3}, {-3, 1}, 0)), 0U);
+  constexpr std::int32_t kFloatOf4Bits = 15;
+  EXPECT_EQ(read_bytes(strided(1, {2, 3}, {3, 1}, kFloatOf4Bits)), 0U);
+  const DescriptorRef in_vectors = strided(1, {2, 3}, {3, 1}, 0);
+  in_vectors->set_number(kTensorVector, 4);
+  EXPECT_EQ(read_bytes(in_vectors), 0U);
+  const DescriptorRef reordered = strided(1, {2, 3}, {3, 1}, 0);
+  reordered->set(kTensorReordering, attribute<std::int32_t>(25, {1}));
+  EXPECT_EQ(read_bytes(reordered), 0U);
+  const DescriptorRef ragged = strided(1, {2, 3}, {3, 1}, 0);
+  ragged->set_descriptor(kTensorOffsets, tensor(7));
+  EXPECT_EQ(read_bytes(ragged), 0U);
 }
 
 TEST(OperandsOf, GraphWithinAnOperationCounts) {
   const DescriptorRef inner = operation(kPointwiseOperation, {{751, tensor(1)}, {753, tensor(2)}});
   const Operands found =
       operands({operation(kAttention, {{2800, tensor(3)}, {2805, graph({inner})}})});
-  EXPECT_EQ(found.read, (Set{1, 3}));
-  EXPECT_EQ(found.written, (Set{2}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 3}));
+  EXPECT_EQ(numbers(found.written), (Set{2}));
 }
 
 /// A normalization whose phase is 0, inference, or 1, training.
@@ -177,15 +222,15 @@ Operands normalization(std::int32_t phase) {
 
 TEST(OperandsOf, NormalizationInTrainingWritesMeanAndVariance) {
   const Operands found = normalization(1);
-  EXPECT_EQ(found.read, (Set{1, 4, 5}));
-  EXPECT_EQ(found.written, (Set{2, 3, 6}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 4, 5}));
+  EXPECT_EQ(numbers(found.written), (Set{2, 3, 6}));
 }
 
 // Source: cudnn-frontend, batchnorm_inference.h: there they are inputs.
 TEST(OperandsOf, NormalizationInInferenceReadsMeanAndVariance) {
   const Operands found = normalization(0);
-  EXPECT_EQ(found.read, (Set{1, 2, 3, 4, 5}));
-  EXPECT_EQ(found.written, (Set{6}));
+  EXPECT_EQ(numbers(found.read), (Set{1, 2, 3, 4, 5}));
+  EXPECT_EQ(numbers(found.written), (Set{6}));
 }
 
 TEST(OperandsOf, EmptyGraphHasNone) {

@@ -39,33 +39,70 @@ int get(const Handle* handle, int Handle::*field, int* value) noexcept {
   return kSuccess;
 }
 
-/// The address of a factor that the routine reads on the device; null if the pointer mode says that
-/// it lies on the host.
-const void* scalar(const Handle& handle, const void* value) {
-  return handle.pointer_mode == kDevice ? value : nullptr;
+/// A factor of `bytes` that the routine reads on the device; none if the pointer mode says that it
+/// lies on the host.
+ProductOperand scalar(const Handle& handle, const void* value, std::uint64_t bytes) {
+  return handle.pointer_mode == kDevice ? ProductOperand{value, bytes} : ProductOperand{};
 }
 
 bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 
+/// A matrix as a product's arguments have it, or a batch of them.
+struct Matrix {
+  const void* address;
+  std::uint64_t number_bytes;  ///< 0: not known
+  std::int64_t leading;        ///< in numbers, as the stride
+  std::int64_t stride = 0;
+
+  /// Of the shape that the product's arguments give it.
+  [[nodiscard]] ProductOperand operand(std::int64_t rows, std::int64_t columns,
+                                       std::int64_t batches) const {
+    const std::uint64_t one = matrix_bytes(rows, columns, leading, number_bytes);
+    return {address, batch_bytes(one, batches, stride * static_cast<std::int64_t>(number_bytes))};
+  }
+  [[nodiscard]] ProductOperand operand(int transpose, std::int64_t rows, std::int64_t columns,
+                                       std::int64_t batches) const {
+    return transpose == 0 ? operand(rows, columns, batches) : operand(columns, rows, batches);
+  }
+};
+
+/// A vector of `count` numbers that begin `step` numbers apart, the first one at the address, or
+/// the last one if the step is negative.
+ProductOperand vector(const void* address, std::int64_t count, std::int64_t step,
+                      std::uint64_t number_bytes) {
+  return {address, matrix_bytes(1, count, step, number_bytes)};
+}
+
+/// The extents of a product, as its arguments give them.
+struct Extents {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  std::int64_t batches = 1;
+};
+
 /// Checks a matrix product and launches it. Leading dimensions are not checked: no matrix is
-/// walked.
-Status gemm(Routine routine, const Handle* handle, int transa, int transb, std::int64_t m,
-            std::int64_t n, std::int64_t k, const void* alpha, const void* a, const void* b,
-            const void* beta, const void* c, std::int64_t batches, Number number) {
+/// walked. `number`: of A. `factor`: the bytes of alpha.
+Status gemm(Routine routine, const Handle* handle, int transa, int transb, const Extents& extents,
+            const void* alpha, const Matrix& a, const Matrix& b, const void* beta, const Matrix& c,
+            Number number, std::uint64_t factor) {
   if (handle == nullptr) return kNotInitialized;
+  const auto [m, n, k, batches] = extents;
   if (!is_operation(transa) || !is_operation(transb) || m < 0 || n < 0 || k < 0 || batches < 0 ||
       alpha == nullptr || beta == nullptr) {
     return kInvalidValue;
   }
   if (m == 0 || n == 0 || batches == 0) return kSuccess;
   // With k = 0 the routine only scales C.
-  return launch(
-      routine, handle->stream,
-      {k == 0 ? nullptr : a, k == 0 ? nullptr : b, scalar(*handle, alpha), scalar(*handle, beta)},
-      c, product_of(m, n, k, batches, number));
+  const ProductOperand none{};
+  return launch(routine, handle->stream,
+                {k == 0 ? none : a.operand(transa, m, k, batches),
+                 k == 0 ? none : b.operand(transb, k, n, batches), scalar(*handle, alpha, factor),
+                 scalar(*handle, beta, factor)},
+                c.operand(m, n, batches), product_of(m, n, k, batches, number));
 }
 
-Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const void* a,
+Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const Matrix& a,
             const void* x, int x_step, const void* beta, const void* y, int y_step, Number number) {
   if (handle == nullptr) return kNotInitialized;
   if (!is_operation(transpose) || m < 0 || n < 0 || x_step == 0 || y_step == 0 ||
@@ -73,18 +110,23 @@ Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha
     return kInvalidValue;
   }
   if (m == 0 || n == 0) return kSuccess;
+  const int rows = transpose == 0 ? m : n;
+  const int sum = transpose == 0 ? n : m;
   return launch(Routine::kGemv, handle->stream,
-                {a, x, scalar(*handle, alpha), scalar(*handle, beta)}, y,
-                transpose == 0 ? product_of(m, 1, n, 1, number) : product_of(n, 1, m, 1, number));
+                {a.operand(m, n, 1), vector(x, sum, x_step, number.bytes),
+                 scalar(*handle, alpha, number.bytes), scalar(*handle, beta, number.bytes)},
+                vector(y, rows, y_step, number.bytes), product_of(rows, 1, sum, 1, number));
 }
 
-Status dot(const Handle* handle, int n, const void* x, const void* y, const void* result,
+/// `x` and `y` are of `n` numbers.
+Status dot(const Handle* handle, int n, ProductOperand x, ProductOperand y, ProductOperand result,
            Number number) {
   if (handle == nullptr) return kNotInitialized;
-  if (result == nullptr) return kInvalidValue;
+  if (result.address == nullptr) return kInvalidValue;
   // A result on the host would need a copy back here; frameworks ask for it on the device.
   if (handle->pointer_mode != kDevice) return kNotSupported;
-  return launch(Routine::kDot, handle->stream, {n <= 0 ? nullptr : x, n <= 0 ? nullptr : y}, result,
+  const ProductOperand none{};
+  return launch(Routine::kDot, handle->stream, {n <= 0 ? none : x, n <= 0 ? none : y}, result,
                 product_of(1, 1, std::max(n, 0), 1, number));
 }
 
@@ -176,25 +218,27 @@ SIMGPU_EXPORT int cublasLoggerConfigure(int /*is_on*/, int /*to_stdout*/, int /*
 }
 
 // One routine for each of the four types. NOLINTBEGIN(bugprone-macro-parentheses): names
-#define SIMGPU_CUBLAS_ROUTINES(T, number)                                                          \
-  SIMGPU_EXPORT int cublas##T##gemm_v2(Handle* handle, int transa, int transb, int m, int n,       \
-                                       int k, const void* alpha, const void* a, int /*lda*/,       \
-                                       const void* b, int /*ldb*/, const void* beta, void* c,      \
-                                       int /*ldc*/) {                                              \
-    return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1, number); \
-  }                                                                                                \
-  SIMGPU_EXPORT int cublas##T##gemmStridedBatched(                                                 \
-      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,              \
-      const void* a, int /*lda*/, long long /*stride_a*/, const void* b, int /*ldb*/,              \
-      long long /*stride_b*/, const void* beta, void* c, int /*ldc*/, long long /*stride_c*/,      \
-      int batches) {                                                                               \
-    return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta,  \
-                c, batches, number);                                                               \
-  }                                                                                                \
-  SIMGPU_EXPORT int cublas##T##gemv_v2(                                                            \
-      Handle* handle, int transpose, int m, int n, const void* alpha, const void* a, int /*lda*/,  \
-      const void* x, int x_step, const void* beta, void* y, int y_step) {                          \
-    return gemv(handle, transpose, m, n, alpha, a, x, x_step, beta, y, y_step, number);            \
+#define SIMGPU_CUBLAS_ROUTINES(T, number)                                                        \
+  SIMGPU_EXPORT int cublas##T##gemm_v2(                                                          \
+      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,            \
+      const void* a, int lda, const void* b, int ldb, const void* beta, void* c, int ldc) {      \
+    return gemm(Routine::kGemm, handle, transa, transb, {m, n, k}, alpha,                        \
+                {a, (number).bytes, lda}, {b, (number).bytes, ldb}, beta,                        \
+                {c, (number).bytes, ldc}, number, (number).bytes);                               \
+  }                                                                                              \
+  SIMGPU_EXPORT int cublas##T##gemmStridedBatched(                                               \
+      Handle* handle, int transa, int transb, int m, int n, int k, const void* alpha,            \
+      const void* a, int lda, long long stride_a, const void* b, int ldb, long long stride_b,    \
+      const void* beta, void* c, int ldc, long long stride_c, int batches) {                     \
+    return gemm(Routine::kGemmStridedBatched, handle, transa, transb, {m, n, k, batches}, alpha, \
+                {a, (number).bytes, lda, stride_a}, {b, (number).bytes, ldb, stride_b}, beta,    \
+                {c, (number).bytes, ldc, stride_c}, number, (number).bytes);                     \
+  }                                                                                              \
+  SIMGPU_EXPORT int cublas##T##gemv_v2(Handle* handle, int transpose, int m, int n,              \
+                                       const void* alpha, const void* a, int lda, const void* x, \
+                                       int x_step, const void* beta, void* y, int y_step) {      \
+    return gemv(handle, transpose, m, n, alpha, {a, (number).bytes, lda}, x, x_step, beta, y,    \
+                y_step, number);                                                                 \
   }
 SIMGPU_CUBLAS_ROUTINES(S, kSingle)
 SIMGPU_CUBLAS_ROUTINES(D, kDouble)
@@ -202,10 +246,11 @@ SIMGPU_CUBLAS_ROUTINES(C, kComplex)
 SIMGPU_CUBLAS_ROUTINES(Z, kDoubleComplex)
 #undef SIMGPU_CUBLAS_ROUTINES
 
-#define SIMGPU_CUBLAS_DOT(name, number)                                                       \
-  SIMGPU_EXPORT int name(Handle* handle, int n, const void* x, int /*x_step*/, const void* y, \
-                         int /*y_step*/, void* result) {                                      \
-    return dot(handle, n, x, y, result, number);                                              \
+#define SIMGPU_CUBLAS_DOT(name, number)                                                   \
+  SIMGPU_EXPORT int name(Handle* handle, int n, const void* x, int x_step, const void* y, \
+                         int y_step, void* result) {                                      \
+    return dot(handle, n, vector(x, n, x_step, (number).bytes),                           \
+               vector(y, n, y_step, (number).bytes), {result, (number).bytes}, number);   \
   }
 SIMGPU_CUBLAS_DOT(cublasSdot_v2, kSingle)
 SIMGPU_CUBLAS_DOT(cublasDdot_v2, kDouble)
@@ -216,38 +261,44 @@ SIMGPU_CUBLAS_DOT(cublasZdotc_v2, kDoubleComplex)
 #undef SIMGPU_CUBLAS_DOT
 // NOLINTEND(bugprone-macro-parentheses)
 
-SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int x_type, int /*x_step*/,
-                              const void* y, int /*y_type*/, int /*y_step*/, void* result,
-                              int /*result_type*/, int /*execution_type*/) {
-  return dot(handle, n, x, y, result, number_of(x_type));
+SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int x_type, int x_step,
+                              const void* y, int y_type, int y_step, void* result, int result_type,
+                              int /*execution_type*/) {
+  return dot(handle, n, vector(x, n, x_step, bytes_of(x_type)),
+             vector(y, n, y_step, bytes_of(y_type)), {result, bytes_of(result_type)},
+             number_of(x_type));
 }
 
 SIMGPU_EXPORT int cublasSgemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
-                                const void* alpha, const void* a, int a_type, int /*lda*/,
-                                const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
-                                void* c, int /*c_type*/, int /*ldc*/) {
-  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1,
-              number_of(a_type));
+                                const void* alpha, const void* a, int a_type, int lda,
+                                const void* b, int b_type, int ldb, const void* beta, void* c,
+                                int c_type, int ldc) {
+  return gemm(Routine::kGemm, handle, transa, transb, {m, n, k}, alpha, {a, bytes_of(a_type), lda},
+              {b, bytes_of(b_type), ldb}, beta, {c, bytes_of(c_type), ldc}, number_of(a_type),
+              kSingle.bytes);
 }
 
 SIMGPU_EXPORT int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k,
-                               const void* alpha, const void* a, int a_type, int /*lda*/,
-                               const void* b, int /*b_type*/, int /*ldb*/, const void* beta,
-                               void* c, int /*c_type*/, int /*ldc*/, int /*compute_type*/,
-                               int /*algorithm*/) {
-  return gemm(Routine::kGemm, handle, transa, transb, m, n, k, alpha, a, b, beta, c, 1,
-              number_of(a_type));
+                               const void* alpha, const void* a, int a_type, int lda, const void* b,
+                               int b_type, int ldb, const void* beta, void* c, int c_type, int ldc,
+                               int compute_type, int /*algorithm*/) {
+  const Number number = number_of(a_type);
+  return gemm(Routine::kGemm, handle, transa, transb, {m, n, k}, alpha, {a, bytes_of(a_type), lda},
+              {b, bytes_of(b_type), ldb}, beta, {c, bytes_of(c_type), ldc}, number,
+              factor_bytes(compute_type, number.is_complex));
 }
 
 SIMGPU_EXPORT int cublasGemmStridedBatchedEx(Handle* handle, int transa, int transb, int m, int n,
                                              int k, const void* alpha, const void* a, int a_type,
-                                             int /*lda*/, long long /*stride_a*/, const void* b,
-                                             int /*b_type*/, int /*ldb*/, long long /*stride_b*/,
-                                             const void* beta, void* c, int /*c_type*/, int /*ldc*/,
-                                             long long /*stride_c*/, int batches,
-                                             int /*compute_type*/, int /*algorithm*/) {
-  return gemm(Routine::kGemmStridedBatched, handle, transa, transb, m, n, k, alpha, a, b, beta, c,
-              batches, number_of(a_type));
+                                             int lda, long long stride_a, const void* b, int b_type,
+                                             int ldb, long long stride_b, const void* beta, void* c,
+                                             int c_type, int ldc, long long stride_c, int batches,
+                                             int compute_type, int /*algorithm*/) {
+  const Number number = number_of(a_type);
+  return gemm(Routine::kGemmStridedBatched, handle, transa, transb, {m, n, k, batches}, alpha,
+              {a, bytes_of(a_type), lda, stride_a}, {b, bytes_of(b_type), ldb, stride_b}, beta,
+              {c, bytes_of(c_type), ldc, stride_c}, number,
+              factor_bytes(compute_type, number.is_complex));
 }
 
 }  // namespace simgpu::cublas

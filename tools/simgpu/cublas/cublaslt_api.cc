@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "tools/simgpu/cublas/information.h"
@@ -25,17 +26,34 @@ enum Attribute : int {
   kTransposeA = 3,
   kEpilogue = 7,
   kBiasPointer = 8,
+  kBiasStride = 10,
   kAScalePointer = 17,
   kBScalePointer = 18,
   kCScalePointer = 19,
   kDScalePointer = 20,
   kAmaxPointer = 21,
   kAuxAmaxPointer = 24,
+  kBiasType = 26,
+  kAScaleMode = 31,
+  kBScaleMode = 32,
+  kCScaleMode = 33,
   kOutScalePointer = 36,
 };
 
 // Attributes of a matrix. Source: cuBLAS, cublasLtMatrixLayoutAttribute_t.
-enum LayoutAttribute : int { kType = 0, kRows = 2, kColumns = 3, kLeading = 4, kBatches = 5 };
+enum LayoutAttribute : int {
+  kType = 0,
+  kOrder = 1,
+  kRows = 2,
+  kColumns = 3,
+  kLeading = 4,
+  kBatches = 5,
+  kStride = 6,
+  kBatchMode = 8,
+};
+
+// cublasLtOrder_t, as far as the bytes of a matrix are known.
+enum Order : std::int32_t { kColumnMajor = 0, kRowMajor = 1 };
 
 // Bits of cublasLtEpilogue_t.
 enum Epilogue : std::uint32_t { kDefault = 1, kRelu = 2, kBias = 4, kGelu = 32 };
@@ -123,6 +141,42 @@ Product extents_of(const Description& product, const Description& a, const Descr
   return product_of(d.get<std::int64_t>(kRows, 1), d.get<std::int64_t>(kColumns, 1),
                     a.get<std::int64_t>(transposed ? kRows : kColumns, 1),
                     d.get<std::int32_t>(kBatches, 1), number_of(a.get<int>(kType, 0)));
+}
+
+/// The matrix at `address`, or the matrices, that `layout` describes.
+ProductOperand operand_of(const void* address, const Description& layout) {
+  const auto order = layout.get<std::int32_t>(kOrder, kColumnMajor);
+  constexpr std::int32_t kStrided = 0;
+  if (layout.get<std::int32_t>(kBatchMode, kStrided) != kStrided ||
+      (order != kColumnMajor && order != kRowMajor)) {
+    return {address, 0};
+  }
+  auto rows = layout.get<std::int64_t>(kRows, 0);
+  auto columns = layout.get<std::int64_t>(kColumns, 0);
+  if (order == kRowMajor) std::swap(rows, columns);
+  const std::uint64_t number = bytes_of(layout.get<int>(kType, 0));
+  const std::uint64_t one =
+      matrix_bytes(rows, columns, layout.get<std::int64_t>(kLeading, rows), number);
+  const auto stride = layout.get<std::int64_t>(kStride, 0) * static_cast<std::int64_t>(number);
+  return {address, batch_bytes(one, layout.get<std::int32_t>(kBatches, 1), stride)};
+}
+
+/// A number for each row of the result, for each matrix of a batch, or the same for all. Its type
+/// is the result's if none is given, save beside results of one byte, where it depends on more.
+ProductOperand bias_of(const Description& product, const Description& d) {
+  const int of_result = d.get<int>(kType, 0);
+  const int otherwise = bytes_of(of_result) == 1 ? -1 : of_result;
+  const std::uint64_t number = bytes_of(product.get<int>(kBiasType, otherwise));
+  const std::uint64_t one = matrix_bytes(d.get<std::int64_t>(kRows, 0), 1, 0, number);
+  const auto stride = product.get<std::int64_t>(kBiasStride, 0) * static_cast<std::int64_t>(number);
+  return {product.pointer(kBiasPointer),
+          batch_bytes(one, d.get<std::int32_t>(kBatches, 1), stride)};
+}
+
+/// The scale of a matrix: one float, unless `mode` says that it has more.
+ProductOperand scale_of(const Description& product, int pointer, int mode) {
+  const bool is_one = product.get<std::int32_t>(mode, 0) == 0;
+  return {product.pointer(pointer), is_one ? sizeof(float) : 0};
 }
 
 /// Whether one launch with one output can stand for the product. It cannot where the product writes
@@ -306,9 +360,11 @@ SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void*
   if (!is_supported(*product)) return kNotSupported;
   // C may be the same matrix as D, and is not read where it is null.
   return launch(Routine::kMatmul, stream,
-                {a, b, c, product->pointer(kBiasPointer), product->pointer(kAScalePointer),
-                 product->pointer(kBScalePointer), product->pointer(kCScalePointer)},
-                d, extents_of(*product, *a_layout, *d_layout));
+                {operand_of(a, *a_layout), operand_of(b, *b_layout), operand_of(c, *c_layout),
+                 bias_of(*product, *d_layout), scale_of(*product, kAScalePointer, kAScaleMode),
+                 scale_of(*product, kBScalePointer, kBScaleMode),
+                 scale_of(*product, kCScalePointer, kCScaleMode)},
+                operand_of(d, *d_layout), extents_of(*product, *a_layout, *d_layout));
 }
 
 }  // namespace simgpu::cublas

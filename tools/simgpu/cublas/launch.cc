@@ -106,19 +106,20 @@ std::array<unsigned, 3> grid_of(const Product& product) {
           blocks(product.batches, 1, kMostYz)};
 }
 
-Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output,
+Status launch(Routine routine, CUstream stream, const Inputs& inputs, ProductOperand output,
               const Product& product) noexcept {
   if (const Status status = check_context(); status != kSuccess) return status;
-  std::array<const void*, kProductAddresses> addresses{};
-  std::copy(inputs.begin(), inputs.end(), addresses.begin());
-  addresses.back() = output;
-  std::array<std::uint64_t, 6> extents = words_of(product);
+  std::array<std::uint64_t, kProductWords> words{};
+  const auto set = [&words](std::size_t index, const ProductOperand& operand) {
+    words[index] = reinterpret_cast<std::uintptr_t>(operand.address);
+    words[kProductAddresses + kProductFields + index] = operand.bytes;
+  };
+  for (std::size_t index = 0; index < inputs.size(); ++index) set(index, inputs[index]);
+  set(inputs.size(), output);
+  const std::array<std::uint64_t, kProductFields> fields = words_of(product);
+  std::copy(fields.begin(), fields.end(), words.begin() + kProductAddresses);
   std::array<void*, kProductWords> parameters{};
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    parameters[index] = index < kProductAddresses
-                            ? static_cast<void*>(&addresses[index])
-                            : static_cast<void*>(&extents[index - kProductAddresses]);
-  }
+  for (std::size_t index = 0; index < words.size(); ++index) parameters[index] = &words[index];
   const std::array<unsigned, 3> grid = grid_of(product);
   // A CUkernel is launched under the name of a function. Source: CUDA Driver API, cuLaunchKernel.
   const auto function =

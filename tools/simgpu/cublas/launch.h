@@ -13,8 +13,8 @@ namespace simgpu::cublas {
 /// The routines that become launches; each has a kernel of its own name. kDnn: a graph of cuDNN's.
 enum class Routine { kGemm, kGemmStridedBatched, kGemv, kDot, kMatmul, kDnn };
 
-/// Device addresses that a routine reads; null ones are left out.
-using Inputs = std::array<const void*, kProductInputs>;
+/// Device memory that a routine reads; null addresses are left out.
+using Inputs = std::array<ProductOperand, kProductInputs>;
 
 /// Whether the driver is there and a context is current to the calling thread.
 ///
@@ -28,14 +28,14 @@ Status check_context() noexcept;
 
 /// Launches `routine` on `stream`: it reads `inputs` and writes `output`. The parameters carry the
 /// extents of `product` too, and the grid follows from them: from both simgpu's driver takes how
-/// long it runs.
+/// long it runs. Of memory whose bytes are known, it touches nothing else.
 ///
 /// The kernel has a name and a parameter layout and no code: simgpu's mixer writes what follows
 /// from the inputs' bytes, and the numbers are not those of a matrix product. Any thread; waits on
 /// nothing.
 /// @return kNotInitialized without a driver or current context, kExecutionFailed if the driver
 /// refused the launch.
-Status launch(Routine routine, CUstream stream, const Inputs& inputs, const void* output,
+Status launch(Routine routine, CUstream stream, const Inputs& inputs, ProductOperand output,
               const Product& product) noexcept;
 
 }  // namespace simgpu::cublas

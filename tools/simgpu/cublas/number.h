@@ -54,6 +54,58 @@ inline Number number_of(int type) {
   }
 }
 
+/// Bytes of a number of `type` in a matrix; 0, which is not known, for numbers below a byte and for
+/// types without a name here. Source: CUDA, cudaDataType_t (library_types.h).
+inline std::uint64_t bytes_of(int type) {
+  enum : int { kFirst8F = 28, kLast8F = 30 };
+  switch (type) {
+    case 3:  // integers, signed and not
+    case 8:
+    case kFirst8F:
+    case kFirst8F + 1:
+    case kLast8F:
+      return 1;
+    case 2:   // half
+    case 14:  // bfloat16
+    case 20:  // integers
+    case 22:
+    case 7:  // pairs of bytes
+    case 9:
+      return 2;
+    case 0:   // float
+    case 6:   // complex of half
+    case 15:  // complex of bfloat16
+    case 10:  // integers
+    case 12:
+    case 21:  // pairs of integers
+    case 23:
+      return 4;
+    case 1:   // double
+    case 4:   // complex of float
+    case 24:  // integers
+    case 26:
+    case 11:  // pairs of integers
+    case 13:
+      return 8;
+    case 5:   // complex of double
+    case 25:  // pairs of integers
+    case 27:
+      return 16;
+    default:
+      return 0;
+  }
+}
+
+/// Bytes of a factor of a product that computes in `compute_type`, complex or not. Source: cuBLAS,
+/// cublasComputeType_t.
+inline std::uint64_t factor_bytes(int compute_type, bool is_complex) {
+  enum : int { kHalf = 64, kPedanticHalf = 65, kDoubles = 70, kPedanticDoubles = 71 };
+  std::uint64_t bytes = 4;
+  if (compute_type == kHalf || compute_type == kPedanticHalf) bytes = 2;
+  if (compute_type == kDoubles || compute_type == kPedanticDoubles) bytes = 8;
+  return is_complex ? 2 * bytes : bytes;
+}
+
 /// The product of these extents; negative ones count as none.
 inline Product product_of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batches,
                           Number number) {

@@ -95,6 +95,18 @@ Product matmul(const Descriptor& operation) {
   return product;
 }
 
+/// The bytes of a tensor. Not known where its numbers lie in vectors or in an order of the
+/// library's own, or where offsets on the device say how long its rows are.
+std::uint64_t bytes_of_tensor(const Descriptor& tensor) {
+  const bool is_plain = tensor.value<std::int64_t>(kTensorVector, 1) == 1 &&
+                        tensor.value<std::int32_t>(kTensorReordering, 0) == 0 &&
+                        tensor.descriptor(kTensorOffsets) == nullptr;
+  if (!is_plain) return 0;
+  return strided_bytes<std::int64_t>(tensor.values<std::int64_t>(kTensorExtents),
+                                     tensor.values<std::int64_t>(kTensorStrides),
+                                     tensor.value<std::int32_t>(kTensorType, 0));
+}
+
 class Reader {
  public:
   void add_graph(const Descriptor& graph) {
@@ -132,7 +144,7 @@ class Reader {
     if (tensor.value<char>(kTensorIsByValue, 0) != 0) return;
     if (tensor.find(kTensorConstant) != nullptr) return;
     const auto number = tensor.value<std::int64_t>(kTensorNumber, 0);
-    (written ? found_.written : found_.read).insert(number);
+    (written ? found_.written : found_.read)[number] = bytes_of_tensor(tensor);
     const std::vector<std::int64_t> extents = tensor.values<std::int64_t>(kTensorExtents);
     if (written) largest_ = std::max(largest_, product_of(extents, 0, extents.size()));
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "tools/simgpu/cudnn/descriptor.h"
@@ -42,9 +42,12 @@ enum Name : int {
   kGraphEngines = 802,
   kTensorType = 901,
   kTensorExtents = 902,
+  kTensorStrides = 903,
+  kTensorVector = 904,
   kTensorNumber = 906,
   kTensorIsVirtual = 907,
   kTensorIsByValue = 908,
+  kTensorReordering = 909,
   kTensorConstant = 910,
   kTensorOffsets = 913,
   kPackNumbers = 1000,
@@ -60,10 +63,11 @@ enum Name : int {
 };
 
 /// The tensors of a graph by their numbers, without those that are within it (virtual) and those
-/// whose value the program gives on the host.
+/// whose value the program gives on the host. For each its bytes, from the first number to the
+/// last; 0: not known.
 struct Operands {
-  std::set<std::int64_t> read;
-  std::set<std::int64_t> written;  ///< may be read as well
+  std::map<std::int64_t, std::uint64_t> read;
+  std::map<std::int64_t, std::uint64_t> written;  ///< may be read as well
   /// The largest product among the operations; where there is none, one number for each of the
   /// largest result.
   Product work{};

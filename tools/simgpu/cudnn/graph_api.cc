@@ -185,11 +185,15 @@ int execute_plan(const Handle& handle, const Descriptor& plan, const Descriptor&
   if (numbers.size() != pointers.size()) return kBadParam;
   std::map<std::int64_t, void*> by_number;
   for (std::size_t i = 0; i < numbers.size(); ++i) by_number[numbers[i]] = pointers[i];
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  for (const std::int64_t number : operands.read) inputs.push_back(by_number[number]);
-  for (const std::int64_t number : operands.written) outputs.push_back(by_number[number]);
-  if (std::ranges::count(inputs, nullptr) + std::ranges::count(outputs, nullptr) != 0) {
+  const auto addressed = [&](const std::map<std::int64_t, std::uint64_t>& bytes_by_number) {
+    std::vector<ProductOperand> list;
+    for (const auto& [number, bytes] : bytes_by_number) list.push_back({by_number[number], bytes});
+    return list;
+  };
+  const std::vector<ProductOperand> inputs = addressed(operands.read);
+  const std::vector<ProductOperand> outputs = addressed(operands.written);
+  const auto is_missing = [](const ProductOperand& operand) { return operand.address == nullptr; };
+  if (std::ranges::any_of(inputs, is_missing) || std::ranges::any_of(outputs, is_missing)) {
     return kBadParam;
   }
   return execute(handle, inputs, outputs, operands.work);

@@ -33,6 +33,7 @@ struct Sequences {
   int longest = 0;
   int batch = 0;
   int vector = 0;
+  std::uint64_t vectors = 0;  ///< of all sequences, with the padding that lies between them
 };
 
 /// Where a matrix or a bias of a network lies within its weights, and its extents. No rows: the

@@ -29,6 +29,9 @@ struct Opaque {};
 constexpr std::size_t kDropoutStates = std::size_t{1} << 20;
 constexpr std::size_t kReserve = 512;
 
+// Source: cuDNN, cudnnRNNDataLayout_t.
+constexpr int kPackedSequences = 1;
+
 template <typename Kind>
 int create(Kind** descriptor) {
   if (descriptor == nullptr) return kBadParam;
@@ -103,8 +106,26 @@ Product work_of(const Network& network, const Sequences& sequences) {
   return work;
 }
 
-int execute_all(const Handle* handle, std::vector<const void*> inputs, std::vector<void*> outputs,
-                const Product& work) {
+/// What `tensor` describes at `address`.
+ProductOperand operand_of(const void* address, const Tensor* tensor) {
+  if (tensor == nullptr) return {address, 0};
+  return {address, strided_bytes<int>(tensor->extents, tensor->strides, tensor->type)};
+}
+
+/// Sequences, none longer than the longest.
+ProductOperand operand_of(const void* address, const Sequences* sequences) {
+  if (sequences == nullptr) return {address, 0};
+  return {address, sequences->vectors * static_cast<std::uint64_t>(sequences->vector) *
+                       bytes_of(sequences->type)};
+}
+
+/// The lengths of the sequences.
+ProductOperand lengths_of(const std::int32_t* lengths, const Sequences& sequences) {
+  return {lengths, static_cast<std::uint64_t>(sequences.batch) * sizeof(std::int32_t)};
+}
+
+int execute_all(const Handle* handle, const std::vector<ProductOperand>& inputs,
+                const std::vector<ProductOperand>& outputs, const Product& work) {
   return handle == nullptr ? kBadParam : execute(*handle, inputs, outputs, work);
 }
 
@@ -187,7 +208,9 @@ SIMGPU_EXPORT int cudnnSetDropoutDescriptor(Opaque* dropout, const Handle* handl
                                             void* states, std::size_t bytes,
                                             unsigned long long /*seed*/) {
   if (dropout == nullptr || (states != nullptr && bytes < kDropoutStates)) return kBadParam;
-  return guarded([&] { return execute_all(handle, {}, {states}, {kDropoutStates, 1, 1, 1, 1}); });
+  return guarded([&] {
+    return execute_all(handle, {}, {{states, kDropoutStates}}, {kDropoutStates, 1, 1, 1, 1});
+  });
 }
 SIMGPU_EXPORT int cudnnRestoreDropoutDescriptor(Opaque* dropout, const Handle* handle,
                                                 float /*share*/, void* /*states*/,
@@ -216,39 +239,59 @@ SIMGPU_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
 
 SIMGPU_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     const Handle* handle, int /*mode*/, int /*operations*/, const void* /*alpha*/,
-    const void* /*beta*/, const Tensor* x_tensor, const void* x, const Tensor* /*z_tensor*/,
-    const void* z, const Tensor* /*y_tensor*/, void* y, const Tensor* /*scale_tensor*/,
-    const void* scale, const void* bias, double /*average_factor*/, void* running_mean,
-    void* running_variance, double /*epsilon*/, void* saved_mean, void* saved_inverse_variance,
+    const void* /*beta*/, const Tensor* x_tensor, const void* x, const Tensor* z_tensor,
+    const void* z, const Tensor* y_tensor, void* y, const Tensor* scale_tensor, const void* scale,
+    const void* bias, double /*average_factor*/, void* running_mean, void* running_variance,
+    double /*epsilon*/, void* saved_mean, void* saved_inverse_variance,
     const Opaque* /*activation*/, void* /*workspace*/, std::size_t /*workspace_bytes*/,
     void* /*reserve*/, std::size_t /*reserve_bytes*/) {
   return guarded([&] {
-    return execute_all(handle, {x, z, scale, bias, running_mean, running_variance},
-                       {y, saved_mean, saved_inverse_variance, running_mean, running_variance},
-                       numbers_of(x_tensor));
+    const auto weights = [scale_tensor](const void* address) {
+      return operand_of(address, scale_tensor);
+    };
+    return execute_all(
+        handle,
+        {operand_of(x, x_tensor), operand_of(z, z_tensor), weights(scale), weights(bias),
+         weights(running_mean), weights(running_variance)},
+        {operand_of(y, y_tensor), weights(saved_mean), weights(saved_inverse_variance),
+         weights(running_mean), weights(running_variance)},
+        numbers_of(x_tensor));
   });
 }
 SIMGPU_EXPORT int cudnnBatchNormalizationForwardInference(
     const Handle* handle, int /*mode*/, const void* /*alpha*/, const void* /*beta*/,
-    const Tensor* x_tensor, const void* x, const Tensor* /*y_tensor*/, void* y,
-    const Tensor* /*scale_tensor*/, const void* scale, const void* bias, const void* mean,
+    const Tensor* x_tensor, const void* x, const Tensor* y_tensor, void* y,
+    const Tensor* scale_tensor, const void* scale, const void* bias, const void* mean,
     const void* variance, double /*epsilon*/) {
   return guarded([&] {
-    return execute_all(handle, {x, scale, bias, mean, variance}, {y}, numbers_of(x_tensor));
+    const auto weights = [scale_tensor](const void* address) {
+      return operand_of(address, scale_tensor);
+    };
+    return execute_all(
+        handle,
+        {operand_of(x, x_tensor), weights(scale), weights(bias), weights(mean), weights(variance)},
+        {operand_of(y, y_tensor)}, numbers_of(x_tensor));
   });
 }
 SIMGPU_EXPORT int cudnnBatchNormalizationBackwardEx(
     const Handle* handle, int /*mode*/, int /*operations*/, const void* /*data_alpha*/,
     const void* /*data_beta*/, const void* /*weight_alpha*/, const void* /*weight_beta*/,
-    const Tensor* x_tensor, const void* x, const Tensor* /*y_tensor*/, const void* y,
-    const Tensor* /*dy_tensor*/, const void* dy, const Tensor* /*dz_tensor*/, void* dz,
-    const Tensor* /*dx_tensor*/, void* dx, const Tensor* /*dscale_tensor*/, const void* scale,
+    const Tensor* x_tensor, const void* x, const Tensor* y_tensor, const void* y,
+    const Tensor* dy_tensor, const void* dy, const Tensor* dz_tensor, void* dz,
+    const Tensor* dx_tensor, void* dx, const Tensor* dscale_tensor, const void* scale,
     const void* bias, void* dscale, void* dbias, double /*epsilon*/, const void* saved_mean,
     const void* saved_inverse_variance, const Opaque* /*activation*/, void* /*workspace*/,
     std::size_t /*workspace_bytes*/, void* /*reserve*/, std::size_t /*reserve_bytes*/) {
   return guarded([&] {
-    return execute_all(handle, {x, y, dy, scale, bias, saved_mean, saved_inverse_variance},
-                       {dx, dz, dscale, dbias}, numbers_of(x_tensor));
+    const auto weights = [dscale_tensor](const void* address) {
+      return operand_of(address, dscale_tensor);
+    };
+    return execute_all(
+        handle,
+        {operand_of(x, x_tensor), operand_of(y, y_tensor), operand_of(dy, dy_tensor),
+         weights(scale), weights(bias), weights(saved_mean), weights(saved_inverse_variance)},
+        {operand_of(dx, dx_tensor), operand_of(dz, dz_tensor), weights(dscale), weights(dbias)},
+        numbers_of(x_tensor));
   });
 }
 
@@ -269,11 +312,19 @@ SIMGPU_EXPORT int cudnnSetRNNDescriptor_v8(Network* network, int /*algorithm*/, 
 
 SIMGPU_EXPORT int cudnnCreateRNNDataDescriptor(Sequences** sequences) { return create(sequences); }
 SIMGPU_EXPORT int cudnnDestroyRNNDataDescriptor(Sequences* sequences) { return destroy(sequences); }
-SIMGPU_EXPORT int cudnnSetRNNDataDescriptor(Sequences* sequences, int type, int /*layout*/,
-                                            int longest, int batch, int vector,
-                                            const int* /*lengths*/, void* /*padding*/) {
+SIMGPU_EXPORT int cudnnSetRNNDataDescriptor(Sequences* sequences, int type, int layout, int longest,
+                                            int batch, int vector, const int* lengths,
+                                            void* /*padding*/) {
   if (sequences == nullptr || longest < 1 || batch < 1 || vector < 1) return kBadParam;
-  *sequences = {type, longest, batch, vector};
+  auto vectors = static_cast<std::uint64_t>(longest) * static_cast<std::uint64_t>(batch);
+  if (layout == kPackedSequences) {
+    if (lengths == nullptr) return kBadParam;
+    vectors = 0;
+    for (const int length : std::span(lengths, static_cast<std::size_t>(batch))) {
+      vectors += static_cast<std::uint64_t>(std::clamp(length, 0, longest));
+    }
+  }
+  *sequences = {type, longest, batch, vector, vectors};
   return kSuccess;
 }
 
@@ -315,41 +366,71 @@ SIMGPU_EXPORT int cudnnGetRNNWeightParams(const Handle* handle, const Network* n
 
 SIMGPU_EXPORT int cudnnRNNForward(const Handle* handle, const Network* network, int /*mode*/,
                                   const std::int32_t* lengths, const Sequences* x_sequences,
-                                  const void* x, const Sequences* /*y_sequences*/, void* y,
-                                  const Tensor* /*h_tensor*/, const void* hx, void* hy,
-                                  const Tensor* /*c_tensor*/, const void* cx, void* cy,
-                                  std::size_t /*weight_size*/, const void* weights,
+                                  const void* x, const Sequences* y_sequences, void* y,
+                                  const Tensor* h_tensor, const void* hx, void* hy,
+                                  const Tensor* c_tensor, const void* cx, void* cy,
+                                  std::size_t weight_size, const void* weights,
                                   std::size_t /*work_size*/, void* /*work*/,
-                                  std::size_t /*reserve_size*/, void* reserve) {
+                                  std::size_t reserve_size, void* reserve) {
   if (network == nullptr || x_sequences == nullptr) return kBadParam;
   return guarded([&] {
-    return execute_all(handle, {x, hx, cx, weights, lengths}, {y, hy, cy, reserve},
+    return execute_all(handle,
+                       {operand_of(x, x_sequences),
+                        operand_of(hx, h_tensor),
+                        operand_of(cx, c_tensor),
+                        {weights, weight_size},
+                        lengths_of(lengths, *x_sequences)},
+                       {operand_of(y, y_sequences),
+                        operand_of(hy, h_tensor),
+                        operand_of(cy, c_tensor),
+                        {reserve, reserve_size}},
                        work_of(*network, *x_sequences));
   });
 }
-SIMGPU_EXPORT int cudnnRNNBackwardData_v8(
-    const Handle* handle, const Network* network, const std::int32_t* lengths,
-    const Sequences* y_sequences, const void* y, const void* dy, const Sequences* /*x_sequences*/,
-    void* dx, const Tensor* /*h_tensor*/, const void* hx, const void* dhy, void* dhx,
-    const Tensor* /*c_tensor*/, const void* cx, const void* dcy, void* dcx,
-    std::size_t /*weight_size*/, const void* weights, std::size_t /*work_size*/, void* /*work*/,
-    std::size_t /*reserve_size*/, void* reserve) {
+SIMGPU_EXPORT int cudnnRNNBackwardData_v8(const Handle* handle, const Network* network,
+                                          const std::int32_t* lengths, const Sequences* y_sequences,
+                                          const void* y, const void* dy,
+                                          const Sequences* x_sequences, void* dx,
+                                          const Tensor* h_tensor, const void* hx, const void* dhy,
+                                          void* dhx, const Tensor* c_tensor, const void* cx,
+                                          const void* dcy, void* dcx, std::size_t weight_size,
+                                          const void* weights, std::size_t /*work_size*/,
+                                          void* /*work*/, std::size_t reserve_size, void* reserve) {
   if (network == nullptr || y_sequences == nullptr) return kBadParam;
   return guarded([&] {
-    return execute_all(handle, {y, dy, hx, dhy, cx, dcy, weights, lengths, reserve},
-                       {dx, dhx, dcx, reserve}, work_of(*network, *y_sequences));
+    return execute_all(handle,
+                       {operand_of(y, y_sequences),
+                        operand_of(dy, y_sequences),
+                        operand_of(hx, h_tensor),
+                        operand_of(dhy, h_tensor),
+                        operand_of(cx, c_tensor),
+                        operand_of(dcy, c_tensor),
+                        {weights, weight_size},
+                        lengths_of(lengths, *y_sequences),
+                        {reserve, reserve_size}},
+                       {operand_of(dx, x_sequences),
+                        operand_of(dhx, h_tensor),
+                        operand_of(dcx, c_tensor),
+                        {reserve, reserve_size}},
+                       work_of(*network, *y_sequences));
   });
 }
 /// The gradients are added to what is there.
 SIMGPU_EXPORT int cudnnRNNBackwardWeights_v8(
     const Handle* handle, const Network* network, int /*add*/, const std::int32_t* lengths,
-    const Sequences* x_sequences, const void* x, const Tensor* /*h_tensor*/, const void* hx,
-    const Sequences* /*y_sequences*/, const void* y, std::size_t /*weight_size*/, void* dweights,
-    std::size_t /*work_size*/, void* /*work*/, std::size_t /*reserve_size*/, void* reserve) {
+    const Sequences* x_sequences, const void* x, const Tensor* h_tensor, const void* hx,
+    const Sequences* y_sequences, const void* y, std::size_t weight_size, void* dweights,
+    std::size_t /*work_size*/, void* /*work*/, std::size_t reserve_size, void* reserve) {
   if (network == nullptr || x_sequences == nullptr) return kBadParam;
   return guarded([&] {
-    return execute_all(handle, {x, hx, y, lengths, reserve, dweights}, {dweights},
-                       work_of(*network, *x_sequences));
+    return execute_all(handle,
+                       {operand_of(x, x_sequences),
+                        operand_of(hx, h_tensor),
+                        operand_of(y, y_sequences),
+                        lengths_of(lengths, *x_sequences),
+                        {reserve, reserve_size},
+                        {dweights, weight_size}},
+                       {{dweights, weight_size}}, work_of(*network, *x_sequences));
   });
 }
 

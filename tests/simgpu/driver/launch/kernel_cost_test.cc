@@ -77,5 +77,33 @@ TEST(ProductKernel, IsKnownByItsNameAndCarriesItsExtents) {
   EXPECT_FALSE(product_in(std::as_bytes(std::span{buffer}).first(64)));
 }
 
+TEST(ProductKernel, CarriesTheBytesOfEachOperand) {
+  std::array<std::uint64_t, kProductWords> buffer{};
+  for (std::size_t i = 0; i < kProductAddresses; ++i) buffer.at(kProductWords - 1 - i) = 100 + i;
+  const auto bytes = std::as_bytes(std::span{buffer});
+  for (std::size_t i = 0; i < kProductAddresses; ++i) {
+    EXPECT_EQ(operand_bytes_in(bytes, i), 100 + kProductAddresses - 1 - i) << i;
+  }
+  EXPECT_EQ(operand_bytes_in(bytes, kProductAddresses), 0U) << "no address";
+  EXPECT_EQ(operand_bytes_in(bytes.first(bytes.size() - 8), 0), 0U);
+}
+
+TEST(MatrixBytes, EndWithTheLastNumber) {
+  EXPECT_EQ(matrix_bytes(10, 3, 16, 4), (2U * 16 + 10) * 4);
+  EXPECT_EQ(matrix_bytes(1, 5, -3, 8), (4U * 3 + 1) * 8) << "backwards, but from the first byte";
+  for (const auto& [rows, columns] : {std::pair{0, 3}, {3, 0}, {-1, 3}}) {
+    EXPECT_EQ(matrix_bytes(rows, columns, 4, 4), 0U);
+  }
+  EXPECT_EQ(matrix_bytes(3, 3, 3, 0), 0U) << "of numbers of unknown size";
+}
+
+TEST(BatchBytes, EndWithTheLastMatrix) {
+  EXPECT_EQ(batch_bytes(100, 1, -5), 100U);
+  EXPECT_EQ(batch_bytes(100, 3, 250), 600U);
+  EXPECT_EQ(batch_bytes(100, 3, 0), 100U) << "the same matrix for all";
+  EXPECT_EQ(batch_bytes(100, 3, -250), 0U) << "they lie before the address";
+  EXPECT_EQ(batch_bytes(0, 3, 250), 0U);
+}
+
 }  // namespace
 }  // namespace simgpu

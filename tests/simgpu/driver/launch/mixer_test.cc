@@ -32,7 +32,8 @@ class FakeMemory final : public MixerMemory {
   [[nodiscard]] MixerOperand operand(std::uint64_t address, Role role, std::uint64_t position = 0) {
     const auto block = std::prev(blocks_.upper_bound(address));
     return {address,  block->first, block->first + block->second.size(),
-            position, role,         ResultType::kSmallIntegers};
+            position, role,         ResultType::kSmallIntegers,
+            0};
   }
 
   void read(std::uint64_t address, std::span<std::byte> target) const override {
@@ -228,6 +229,70 @@ TEST(Mix, WritesNoMoreThanItsThreadsCanIntoAMuchLargerAllocation) {
   EXPECT_EQ(blocks(1), 1U);
   EXPECT_EQ(blocks(8192), 2U) << "128 KiB";
   EXPECT_EQ(blocks(131072), 225U) << "16 MiB are within reach";
+}
+
+/// An operand of `bytes` at `address`, within a block.
+MixerOperand known(FakeMemory& memory, std::uint64_t address, std::uint64_t bytes) {
+  MixerOperand operand = memory.operand(address, Role::kInOut);
+  operand.bytes = bytes;
+  return operand;
+}
+
+TEST(Mix, TouchesAnOperandOfKnownSizeAtItsBothEndsAndNowhereElse) {
+  FakeMemory memory;
+  memory.add(kMi, 4 * kMi);
+  using Places = std::vector<std::pair<std::uint64_t, std::size_t>>;
+  const auto places = [&](std::uint64_t bytes) {
+    const std::vector<MixerOperand> operands = {known(memory, kMi + 20, bytes)};
+    const std::size_t before = memory.reads().size();
+    Places written;
+    for (const MixerWrite& write : mix({"kernel", kManyThreads}, operands, memory)) {
+      written.emplace_back(write.address, write.size);
+    }
+    EXPECT_EQ(written, Places(memory.reads().begin() + static_cast<std::ptrdiff_t>(before),
+                              memory.reads().end()))
+        << "it reads where it writes";
+    return written;
+  };
+  constexpr std::uint64_t kAt = kMi + 20;
+  EXPECT_EQ(places(4), (Places{{kAt, 4}}));
+  EXPECT_EQ(places(64), (Places{{kAt, 64}}));
+  EXPECT_EQ(places(70), (Places{{kAt, 64}, {kAt + 64, 6}})) << "no byte twice";
+  EXPECT_EQ(places(1000), (Places{{kAt, 64}, {kAt + 936, 64}}));
+  EXPECT_EQ(places(65536), (Places{{kAt, 64}, {kAt + 65472, 64}}));
+  EXPECT_EQ(places(65540), (Places{{kAt, 64}, {kAt + 65536, 4}}));
+  EXPECT_EQ(places(70000), (Places{{kAt, 64}, {kAt + 65536, 64}, {kAt + 69936, 64}}));
+}
+
+TEST(Mix, StaysInsideTheAllocationWhereASizeIsTooLarge) {
+  FakeMemory memory;
+  memory.add(kMi, 100);
+  for (const std::uint64_t bytes : {1000UL, ~0UL}) {
+    const std::vector<MixerOperand> operands = {known(memory, kMi + 80, bytes)};
+    const auto writes = mix({"kernel", 1}, operands, memory);
+    EXPECT_THAT(addresses(writes), ElementsAre(kMi + 80));
+    EXPECT_EQ(writes[0].size, 20U);
+  }
+}
+
+// One thread of a product computes many numbers.
+TEST(Mix, WritesAllOfAKnownSizeWhateverItsThreads) {
+  FakeMemory memory;
+  memory.add(kMi, 16 * kMi);
+  const std::vector<MixerOperand> operands = {known(memory, kMi, kMi)};
+  EXPECT_THAT(mix({"kernel", 1}, operands, memory), SizeIs(17));
+}
+
+TEST(Mix, DependsOnTheLastByteOfAKnownSizeAndNotOnTheNext) {
+  FakeMemory memory;
+  auto& bytes = memory.add(kMi, 4096);
+  const std::vector<MixerOperand> operands = {known(memory, kMi + 20, 1000)};
+  const auto before = lanes(mix({"kernel", 1}, operands, memory)[0]);
+  for (const auto& [at, counts] : {std::pair{19, false}, {20, true}, {1019, true}, {1020, false}}) {
+    bytes[static_cast<std::size_t>(at)] = std::byte{1};
+    EXPECT_EQ(lanes(mix({"kernel", 1}, operands, memory)[0]) != before, counts) << at;
+    bytes[static_cast<std::size_t>(at)] = std::byte{0};
+  }
 }
 
 TEST(Mix, WritesWhatIsWrittenAndReadsWhatIsRead) {

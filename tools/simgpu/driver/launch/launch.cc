@@ -121,7 +121,7 @@ class LaunchWork {
     constexpr double kMostThreads = 0x1p48;
     const MixerLaunch launch{code.image().name,
                              static_cast<std::uint64_t>(std::min(threads_, kMostThreads))};
-    writes_ = mix(launch, operands_.mixer_operands(), operands_);
+    writes_ = mix(launch, mixer_operands(), operands_);
   }
 
   /// At the modelled end: the writes; a mixer's unless SIMGPU_MIXERS=off. The memory that the
@@ -175,6 +175,16 @@ class LaunchWork {
       word.surely = word.surely || std::ranges::binary_search(maps_, word.offset);
     }
     return words;
+  }
+
+  [[nodiscard]] std::vector<MixerOperand> mixer_operands() const {
+    std::vector<MixerOperand> operands = operands_.mixer_operands();
+    if (is_product_kernel(view_.name)) {
+      for (MixerOperand& operand : operands) {
+        operand.bytes = operand_bytes_in(buffer_, operand.position);
+      }
+    }
+    return operands;
   }
 
   [[nodiscard]] double estimated_us() const {

@@ -30,35 +30,56 @@ constexpr std::uint64_t hash_name(std::string_view name) {
 
 std::uint64_t round_down(std::uint64_t address) { return address / kMixerBlock * kMixerBlock; }
 
-/// The part of the 64 bytes at `block` that lies inside the operand's memory.
+/// The part of an operand's memory that a mixer may touch, and where its first block is.
+struct Reach {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t first_block;
+};
+
+bool is_known(const MixerOperand& operand) { return operand.bytes != 0; }
+
+Reach reach_of(const MixerOperand& operand) {
+  if (!is_known(operand)) return {operand.begin, operand.end, round_down(operand.address)};
+  const std::uint64_t bytes = std::min(operand.bytes, operand.end - operand.address);
+  return {operand.address, operand.address + bytes, operand.address};
+}
+
+/// The part of a block that lies inside the operand's memory.
 struct Piece {
   std::uint64_t address;
   std::size_t skip;  ///< bytes of the block before the memory begins
   std::size_t size;
 };
 
-Piece clip(const MixerOperand& operand, std::uint64_t block) {
-  const std::uint64_t begin = std::max(block, operand.begin);
-  const std::uint64_t end = std::min(block + kMixerBlock, operand.end);
+Piece clip(const Reach& reach, std::uint64_t block) {
+  const std::uint64_t begin = std::max(block, reach.begin);
+  const std::uint64_t end = std::min(block + kMixerBlock, reach.end);
   return {begin, static_cast<std::size_t>(begin - block), static_cast<std::size_t>(end - begin)};
 }
 
-/// Calls `use(block, index)` for the blocks from the operand's address to `end`.
+/// Calls `use(piece, index)` for the blocks of `operand` that begin before `end`, and if its bytes
+/// are known, for what the last 64 of them have behind those.
 template <typename Use>
 void for_each_block(const MixerOperand& operand, std::uint64_t end, const Use& use) {
+  const Reach reach = reach_of(operand);
   std::uint64_t index = 0;
-  const std::uint64_t first = round_down(operand.address);
-  for (std::uint64_t block = first; block < end && block >= first; block += kMixerStride, ++index) {
-    use(block, index);
+  std::uint64_t done = reach.begin;
+  for (std::uint64_t block = reach.first_block; block < end && block >= reach.first_block;
+       block += kMixerStride, ++index) {
+    const Piece piece = clip(reach, block);
+    done = piece.address + piece.size;
+    use(piece, index);
   }
+  if (!is_known(operand) || done >= reach.end) return;
+  use(clip(reach, std::max(done, reach.end - kMixerBlock)), index);
 }
 
 /// What one operand adds to the sum: each word that is not zero, weighted by where it was read.
 std::uint64_t sum_of(const MixerOperand& operand, const MixerMemory& memory) {
   std::uint64_t sum = 0;
-  for_each_block(operand, operand.end, [&](std::uint64_t block, std::uint64_t index) {
+  for_each_block(operand, reach_of(operand).end, [&](const Piece& piece, std::uint64_t index) {
     std::array<std::byte, kMixerBlock> bytes{};
-    const Piece piece = clip(operand, block);
     memory.read(piece.address, std::span(bytes).subspan(piece.skip, piece.size));
     for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
       std::uint64_t word;
@@ -90,12 +111,11 @@ std::uint64_t result_word(ResultType type, std::uint64_t random) {
   return random & 0xfff;
 }
 
-MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint64_t seed) {
-  const Piece piece = clip(operand, block);
+MixerWrite write_to(ResultType type, const Piece& piece, std::uint64_t seed) {
   MixerWrite write{.address = piece.address, .size = piece.size, .bytes = {}};
   std::array<std::byte, kMixerBlock> bytes{};
   for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
-    const std::uint64_t word = result_word(operand.type, combine(seed, lane));
+    const std::uint64_t word = result_word(type, combine(seed, lane));
     std::memcpy(bytes.data() + lane * sizeof(word), &word, sizeof(word));
   }
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(piece.skip), piece.size,
@@ -105,6 +125,7 @@ MixerWrite write_to(const MixerOperand& operand, std::uint64_t block, std::uint6
 
 /// One past the last block of `operand` that is written to, the first block apart.
 std::uint64_t end_of_writes(const MixerOperand& operand, std::uint64_t threads) {
+  if (is_known(operand)) return reach_of(operand).end;
   constexpr std::uint64_t kOfAThread = 16;
   constexpr std::uint64_t kMostOfAThread = 128;
   const std::uint64_t granules = (operand.end - operand.begin + kMixerGranule - 1) / kMixerGranule;
@@ -129,9 +150,8 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
     const std::uint64_t seed = combine(combine(name_hash, operand.position), sum);
     const std::uint64_t end =
         std::max(end_of_writes(operand, launch.threads), round_down(operand.address) + 1);
-    for_each_block(operand, end, [&](std::uint64_t block, std::uint64_t index) {
-      const std::uint64_t place = combine(seed, index);
-      writes.push_back(write_to(operand, block, place));
+    for_each_block(operand, end, [&](const Piece& piece, std::uint64_t index) {
+      writes.push_back(write_to(operand.type, piece, combine(seed, index)));
     });
   }
   return writes;

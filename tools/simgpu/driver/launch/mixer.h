@@ -30,6 +30,7 @@ struct MixerOperand {
   std::uint64_t position = 0;  ///< of the word in the parameter buffer, in words
   Role role = Role::kInput;
   ResultType type = ResultType::kSmallIntegers;
+  std::uint64_t bytes = 0;  ///< that the launch uses from the address on; 0: not known
 };
 
 /// Bytes read and written at a time, and the distance between them.
@@ -41,8 +42,8 @@ inline constexpr std::uint64_t kMixerGranule = std::uint64_t{2} << 20;
 
 /// 64 bytes for a mixer to write: `bytes` go to `address`, as far as `size` says.
 struct MixerWrite {
-  std::uint64_t address = 0;  ///< Rounded down to 64, but not below its allocation.
-  std::size_t size = 0;       ///< 64, or less at the edge of an allocation.
+  std::uint64_t address = 0;
+  std::size_t size = 0;  ///< 64, or less at the edge of an allocation or of an operand.
   std::array<std::byte, kMixerBlock> bytes{};
 };
 
@@ -62,8 +63,12 @@ struct MixerLaunch {
 /// of a program share (a caching allocator's) is much larger than what one kernel writes: if the
 /// memory from the address on has more than 128 bytes for each thread of the launch, only the first
 /// 16 bytes for each thread are written to. What is written follows from name, position, sum and
-/// place, and from no address. Pure: it only reads `memory`. Linear in the operands, and in
-/// the bytes behind them by 1/1024.
+/// place, and from no address.
+///
+/// Of an operand whose bytes are known, nothing else is read or written: the blocks begin at its
+/// address, not rounded, and one more ends at its last byte.
+///
+/// Pure: it only reads `memory`. Linear in the operands, and in the bytes behind them by 1/1024.
 [[nodiscard]] std::vector<MixerWrite> mix(const MixerLaunch& launch,
                                           std::span<const MixerOperand> operands,
                                           const MixerMemory& memory);

@@ -150,7 +150,7 @@ std::vector<MixerOperand> Operands::mixer_operands() const {
     if (!range.live) continue;
     found.push_back({operand.word.value, range.begin(), range.end(),
                      operand.word.offset / sizeof(std::uint64_t), operand.word.role,
-                     operand.word.type});
+                     operand.word.type, 0});
   }
   return found;
 }
