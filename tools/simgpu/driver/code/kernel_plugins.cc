@@ -4,6 +4,8 @@
 #include <link.h>
 #include <unistd.h>
 
+#include "tools/simgpu/driver/code/framework_kernels.h"
+
 namespace simgpu {
 
 std::string KernelPlugins::load(std::string_view paths) {
@@ -62,7 +64,7 @@ std::string KernelPlugins::load_one(const std::string& path) {
 
 const SimgpuKernel* KernelPlugins::find(std::string_view name) const {
   const auto found = kernels_.find(name);
-  return found == kernels_.end() ? nullptr : found->second;
+  return found == kernels_.end() ? framework_kernel(name) : found->second;
 }
 
 std::vector<std::string> loaded_libraries() {

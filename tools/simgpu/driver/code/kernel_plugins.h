@@ -30,7 +30,8 @@ class KernelPlugins {
   /// @return As load() does.
   std::string load_beside(const std::vector<std::string>& libraries);
 
-  /// The host kernel of mangled name `name`, or null. Constant time.
+  /// The host kernel of mangled name `name`, which may be one of framework_kernels.h; or null.
+  /// Constant time.
   [[nodiscard]] const SimgpuKernel* find(std::string_view name) const;
 
   /// True if load() was given a plugin at all.

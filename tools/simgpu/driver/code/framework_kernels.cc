@@ -1,0 +1,129 @@
+#include "tools/simgpu/driver/code/framework_kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+namespace simgpu {
+namespace {
+
+template <typename T>
+T framework_argument(const SimgpuLaunch& launch, std::size_t index) {
+  T value;
+  std::memcpy(&value, launch.arguments[index], sizeof(T));
+  return value;
+}
+
+/// (buffer, size of its beginning, size), in bytes.
+void repeat_beginning(const SimgpuLaunch* launch) {
+  auto* const buffer = framework_argument<char*>(*launch, 0);
+  const auto period = framework_argument<std::int64_t>(*launch, 1);
+  const auto size = framework_argument<std::int64_t>(*launch, 2);
+  if (period < 1) return;
+  for (std::int64_t done = period; done < size;) {
+    const std::int64_t next = std::min(done, size - done);
+    std::memcpy(buffer + done, buffer, static_cast<std::size_t>(next));
+    done += next;
+  }
+}
+
+/// (red zone, its pattern, size in bytes, count): adds how many bytes differ from the pattern.
+void count_changed(const SimgpuLaunch* launch) {
+  const auto* const zone = framework_argument<const unsigned char*>(*launch, 0);
+  const auto pattern = framework_argument<unsigned char>(*launch, 1);
+  const auto size = framework_argument<std::uint64_t>(*launch, 2);
+  auto* const count = framework_argument<std::uint32_t*>(*launch, 3);
+  const auto same = static_cast<std::uint64_t>(std::count(zone, zone + size, pattern));
+  if (same != size) *count += static_cast<std::uint32_t>(size - same);
+}
+
+/// Results of mixers are compared. The count is zero before.
+void find_no_difference(const SimgpuLaunch* /*launch*/) {}
+
+/// TensorFlow's GpuDeviceArrayStruct<const T*>.
+struct PointerList {
+  static constexpr std::int32_t kMostInline = 8;
+
+  std::int32_t count;
+  std::array<const char*, kMostInline> in_place;
+  const char* const* elsewhere;  ///< on the device, where there are more
+
+  [[nodiscard]] const char* const* begin() const {
+    return count <= kMostInline ? in_place.data() : elsewhere;
+  }
+};
+static_assert(sizeof(PointerList) == 80);
+
+/// TensorFlow's concat_fixed_kernel<T, int>, whose name begins so.
+constexpr std::string_view kConcatenation = "_ZN10tensorflow12_GLOBAL__N_119concat_fixed_kernelI";
+
+/// Bytes of the type of the numbers, which the name has; 0 for one that is not built in.
+std::size_t bytes_of_concatenated(std::string_view name) {
+  switch (name.size() > kConcatenation.size() ? name[kConcatenation.size()] : ' ') {
+    case 'a':
+    case 'b':
+    case 'h':
+      return 1;
+    case 's':
+    case 't':
+      return 2;
+    case 'f':
+    case 'i':
+    case 'j':
+      return 4;
+    case 'd':
+    case 'l':
+    case 'm':
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+/// (matrices, columns of each, rows, columns of the result, result): matrices side by side.
+void concatenate(const SimgpuLaunch* launch) {
+  const std::size_t number = bytes_of_concatenated(launch->name);
+  const auto inputs = framework_argument<PointerList>(*launch, 0);
+  const auto columns = framework_argument<std::int32_t>(*launch, 1);
+  const auto rows = framework_argument<std::int32_t>(*launch, 2);
+  const auto all_columns = framework_argument<std::int32_t>(*launch, 3);
+  auto* const result = framework_argument<char*>(*launch, 4);
+  if (columns < 1) return;
+  const std::size_t row_bytes = static_cast<std::size_t>(columns) * number;
+  char* target = result;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(std::max(rows, 0)); ++row) {
+    for (std::int32_t input = 0; input < all_columns / columns; ++input, target += row_bytes) {
+      std::memcpy(target, inputs.begin()[input] + row * row_bytes, row_bytes);
+    }
+  }
+}
+
+/// `name`: how the kernel's begins.
+constexpr std::array kFrameworkKernels{
+    SimgpuKernel{"_ZN15stream_executor3gpu22RepeatBufferKernelImplEPcll", &repeat_beginning, 0,
+                 nullptr},
+    SimgpuKernel{"_ZN15stream_executor3gpu26RedzoneAllocatorKernelImplEPhhmPj", &count_changed, 0,
+                 nullptr},
+    SimgpuKernel{"_ZN15stream_executor3gpu17xla_fp_comparisonI", &find_no_difference, 0, nullptr},
+    SimgpuKernel{"_ZN15stream_executor3gpu18xla_int_comparisonI", &find_no_difference, 0, nullptr},
+    SimgpuKernel{kConcatenation.data(), &concatenate, 0, nullptr},
+};
+
+}  // namespace
+
+const SimgpuKernel* framework_kernel(std::string_view name) {
+  for (const SimgpuKernel& kernel : kFrameworkKernels) {
+    const std::string_view begin = kernel.name;
+    if (name.substr(0, begin.size()) != begin) continue;
+    // One of 64-bit extents, or of another type, runs as a mixer.
+    constexpr std::string_view kOfInt = "iEEv";
+    const bool is_built_in = begin != kConcatenation ||
+                             (bytes_of_concatenated(name) != 0 &&
+                              name.substr(kConcatenation.size() + 1, kOfInt.size()) == kOfInt);
+    if (is_built_in) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace simgpu
