@@ -32,6 +32,10 @@ int cudnnSetRNNDescriptor_v8(void* network, int algorithm, int cell, int bias, i
                              int input_mode, int type, int precision, int math, int32_t input,
                              int32_t hidden, int32_t projected, int32_t layers, const void* dropout,
                              uint32_t flags);
+int cudnnGetRNNDescriptor_v8(const void* network, int* algorithm, int* cell, int* bias,
+                             int* direction, int* input_mode, int* type, int* precision, int* math,
+                             int32_t* input, int32_t* hidden, int32_t* projected, int32_t* layers,
+                             const void** dropout, uint32_t* flags);
 int cudnnCreateRNNDataDescriptor(void** sequences);
 int cudnnDestroyRNNDataDescriptor(void* sequences);
 int cudnnSetRNNDataDescriptor(void* sequences, int type, int layout, int longest, int batch,
@@ -61,7 +65,15 @@ constexpr int kNoBias = 0;
 constexpr int kDoubleBias = 2;
 
 Network network_of(int cell, int bias, bool is_bidirectional, int projected) {
-  return {cell, bias, is_bidirectional, 0, 6, 8, projected, 3};
+  Network network;
+  network.cell = cell;
+  network.bias = bias;
+  network.is_bidirectional = is_bidirectional;
+  network.input = 6;
+  network.hidden = 8;
+  network.projected = projected;
+  network.layers = 3;
+  return network;
 }
 
 /// The parts of all weights as (begin, end) in bytes.
@@ -211,6 +223,33 @@ TEST_F(LegacyTest, WeightsOfANetworkAreFoundInItsSpace) {
             kBadParam);
   EXPECT_EQ(cudnnDestroyTensorDescriptor(bias_tensor), kSuccess);
   EXPECT_EQ(cudnnDestroyRNNDescriptor(described), kSuccess);
+}
+
+TEST_F(LegacyTest, NetworkTellsWhatIsSet) {
+  void* network = nullptr;
+  ASSERT_EQ(cudnnCreateRNNDescriptor(&network), kSuccess);
+  const int dropout = 0;
+  ASSERT_EQ(cudnnSetRNNDescriptor_v8(network, 2, kLstm, kDoubleBias, 1, 1, 2, 5, 7, 6, 8, 4, 3,
+                                     &dropout, 1),
+            kSuccess);
+  std::array<int, 12> told{};
+  const void* told_dropout = nullptr;
+  uint32_t flags = 0;
+  EXPECT_EQ(cudnnGetRNNDescriptor_v8(network, &told[0], &told[1], &told[2], &told[3], &told[4],
+                                     &told[5], &told[6], &told[7], &told[8], &told[9], &told[10],
+                                     &told[11], &told_dropout, &flags),
+            kSuccess);
+  EXPECT_EQ(told, (std::array{2, int{kLstm}, kDoubleBias, 1, 1, 2, 5, 7, 6, 8, 4, 3}));
+  EXPECT_EQ(told_dropout, &dropout);
+  EXPECT_EQ(flags, 1U);
+  int32_t hidden = 0;
+  EXPECT_EQ(cudnnGetRNNDescriptor_v8(network, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                     nullptr, nullptr, nullptr, &hidden, nullptr, nullptr, nullptr,
+                                     nullptr),
+            kSuccess)
+      << "for what is not asked for there is no place";
+  EXPECT_EQ(hidden, 8);
+  EXPECT_EQ(cudnnDestroyRNNDescriptor(network), kSuccess);
 }
 
 TEST_F(LegacyTest, BatchNormalizationStaysWithinItsTensors) {

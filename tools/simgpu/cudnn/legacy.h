@@ -25,6 +25,16 @@ struct Network {
   int hidden = 0;
   int projected = 0;  ///< as hidden where there is no projection
   int layers = 0;
+
+  /// @name Only told to a program that asks
+  /// @{
+  int algorithm = 0;
+  int input_mode = 0;
+  int precision = 0;
+  int math = 0;
+  const void* dropout = nullptr;
+  std::uint32_t flags = 0;
+  /// @}
 };
 
 /// Sequences.

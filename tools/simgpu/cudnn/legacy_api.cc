@@ -297,16 +297,51 @@ SIMGPU_EXPORT int cudnnBatchNormalizationBackwardEx(
 
 SIMGPU_EXPORT int cudnnCreateRNNDescriptor(Network** network) { return create(network); }
 SIMGPU_EXPORT int cudnnDestroyRNNDescriptor(Network* network) { return destroy(network); }
-SIMGPU_EXPORT int cudnnSetRNNDescriptor_v8(Network* network, int /*algorithm*/, int cell, int bias,
-                                           int direction, int /*input_mode*/, int type,
-                                           int /*precision*/, int /*math*/, std::int32_t input,
-                                           std::int32_t hidden, std::int32_t projected,
-                                           std::int32_t layers, const Opaque* /*dropout*/,
-                                           std::uint32_t /*flags*/) {
+SIMGPU_EXPORT int cudnnSetRNNDescriptor_v8(Network* network, int algorithm, int cell, int bias,
+                                           int direction, int input_mode, int type, int precision,
+                                           int math, std::int32_t input, std::int32_t hidden,
+                                           std::int32_t projected, std::int32_t layers,
+                                           const Opaque* dropout, std::uint32_t flags) {
   if (network == nullptr || input < 1 || hidden < 1 || layers < 1) return kBadParam;
   if (projected < 0 || projected > hidden) return kBadParam;
-  *network = {cell,  bias, direction != 0, type, input, hidden, projected == 0 ? hidden : projected,
-              layers};
+  *network = {cell,
+              bias,
+              direction != 0,
+              type,
+              input,
+              hidden,
+              projected == 0 ? hidden : projected,
+              layers,
+              algorithm,
+              input_mode,
+              precision,
+              math,
+              dropout,
+              flags};
+  return kSuccess;
+}
+/// Each place may be null.
+SIMGPU_EXPORT int cudnnGetRNNDescriptor_v8(const Network* network, int* algorithm, int* cell,
+                                           int* bias, int* direction, int* input_mode, int* type,
+                                           int* precision, int* math, std::int32_t* input,
+                                           std::int32_t* hidden, std::int32_t* projected,
+                                           std::int32_t* layers, const void** dropout,
+                                           std::uint32_t* flags) {
+  if (network == nullptr) return kBadParam;
+  tell(network->algorithm, algorithm);
+  tell(network->cell, cell);
+  tell(network->bias, bias);
+  tell(network->is_bidirectional ? 1 : 0, direction);
+  tell(network->input_mode, input_mode);
+  tell(network->type, type);
+  tell(network->precision, precision);
+  tell(network->math, math);
+  tell(network->input, input);
+  tell(network->hidden, hidden);
+  tell(network->projected, projected);
+  tell(network->layers, layers);
+  tell(network->dropout, dropout);
+  tell(network->flags, flags);
   return kSuccess;
 }
 
