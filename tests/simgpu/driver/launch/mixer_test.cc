@@ -98,8 +98,8 @@ TEST(Mix, ReadsOneBlockAtTheAddressAndOneEvery64KiBBehindIt) {
   memory.add(kMi, 3 * 65536 + 100);
   (void)mix_all("kernel", {kMi + 70}, memory);
   EXPECT_THAT(memory.reads(),
-              ElementsAre(std::pair(kMi + 64, 64UL), std::pair(kMi + 65600, 64UL),
-                          std::pair(kMi + 131136, 64UL), std::pair(kMi + 196672, 36UL)));
+              ElementsAre(std::pair(kMi + 70, 64UL), std::pair(kMi + 65606, 64UL),
+                          std::pair(kMi + 131142, 64UL), std::pair(kMi + 196678, 30UL)));
 }
 
 TEST(Mix, DependsOnEveryByteThatItReads) {
@@ -186,13 +186,13 @@ TEST(Mix, WritesFloatsBetween1And2) {
   EXPECT_THAT(results<std::uint16_t>(ResultType::kHalf), Each(AllOf(Ge(0x3c00), Lt(0x4000))));
 }
 
-TEST(Mix, WritesAtTheAddressRoundedDownAndOnceEvery64KiBBehindIt) {
+TEST(Mix, WritesAtTheAddressAndOnceEvery64KiBBehindIt) {
   FakeMemory memory;
   memory.add(2 * kMi, 4 * kMi);
-  const auto writes = mix_all("kernel", {2 * kMi + 1000}, memory);
-  ASSERT_THAT(writes, SizeIs(32)) << "the second granule may begin behind the data's end";
-  EXPECT_EQ(writes[0].address, 2 * kMi + 960);
-  EXPECT_EQ(writes[1].address, 2 * kMi + 66496);
+  const auto writes = mix_all("_Z6kernelPf", {2 * kMi}, memory);
+  ASSERT_THAT(writes, SizeIs(33)) << "the second granule may begin behind the data's end";
+  EXPECT_EQ(writes[0].address, 2 * kMi);
+  EXPECT_EQ(writes[1].address, 2 * kMi + 65536);
   EXPECT_EQ(writes[0].size, 64U);
   EXPECT_NE(lanes(writes[0]), lanes(writes[1])) << "no two pages get the same bytes";
 }
@@ -214,21 +214,54 @@ TEST(Mix, WritesNothingOutsideAnAllocationThatEndsEarly) {
   FakeMemory memory;
   memory.add(kMi, 100);
   const auto writes = mix_all("kernel", {kMi + 80}, memory);
-  EXPECT_THAT(addresses(writes), ElementsAre(kMi + 64));
-  EXPECT_EQ(writes[0].size, 36U);
+  EXPECT_THAT(addresses(writes), ElementsAre(kMi + 80));
+  EXPECT_EQ(writes[0].size, 20U);
+}
+
+/// How many blocks a launch of `kernel` writes to an operand at `offset` of 16 MiB.
+std::size_t blocks_written(std::string_view kernel, std::uint64_t threads, std::uint64_t offset = 0,
+                           ResultType type = ResultType::kSmallIntegers) {
+  FakeMemory memory;
+  memory.add(kMi, 16 * kMi);
+  std::vector<MixerOperand> operands = {memory.operand(kMi + offset, Role::kOutput)};
+  operands[0].type = type;
+  return mix({kernel, threads}, operands, memory).size();
 }
 
 // A caching allocator puts many tensors into one allocation.
 TEST(Mix, WritesNoMoreThanItsThreadsCanIntoAMuchLargerAllocation) {
+  constexpr std::string_view kName = "_Z6kernelPf";
+  EXPECT_EQ(blocks_written(kName, 1), 1U);
+  EXPECT_EQ(blocks_written(kName, 8192), 2U) << "128 KiB";
+  EXPECT_EQ(blocks_written(kName, 8192, 0, ResultType::kHalf), 1U) << "64 KiB";
+  EXPECT_EQ(blocks_written(kName, 131072), 225U) << "16 MiB are within reach";
+}
+
+TEST(Mix, TakesAnAddressWithinAnAllocationForOneOfSeveralTensors) {
+  EXPECT_EQ(blocks_written("_Z6kernelPf", 131072, 65536), 32U) << "2 MiB";
+  EXPECT_EQ(blocks_written("_Z6kernelPf", kManyThreads, 65536), 224U) << "but not behind the end";
+}
+
+// One thread of XLA's kernels computes one number, or four.
+TEST(Mix, WritesLessForKernelsThatATensorCompilerMade) {
+  EXPECT_EQ(blocks_written("loop_add_fusion", 65536), 4U) << "256 KiB";
+  EXPECT_EQ(blocks_written("loop_add_fusion", 65536, 65536), 4U);
+  EXPECT_EQ(blocks_written("loop_add_fusion", 1 << 20), 225U) << "16 MiB";
+}
+
+TEST(Mix, EndsWhereAnotherOperandBegins) {
   FakeMemory memory;
   memory.add(kMi, 16 * kMi);
-  const std::vector<MixerOperand> operands = {memory.operand(kMi, Role::kOutput)};
-  const auto blocks = [&](std::uint64_t threads) {
-    return mix({"kernel", threads}, operands, memory).size();
-  };
-  EXPECT_EQ(blocks(1), 1U);
-  EXPECT_EQ(blocks(8192), 2U) << "128 KiB";
-  EXPECT_EQ(blocks(131072), 225U) << "16 MiB are within reach";
+  memory.add(32 * kMi, kMi);
+  const std::vector<MixerOperand> operands = {
+      memory.operand(kMi, Role::kOutput, 0), memory.operand(2 * kMi + 32, Role::kInput, 1),
+      memory.operand(kMi + 65536 + 8, Role::kOutput, 2), memory.operand(32 * kMi, Role::kInput, 3)};
+  const auto writes = mix({"_Z6kernelPf", kManyThreads}, operands, memory);
+  ASSERT_THAT(writes, SizeIs(2 + 16));
+  EXPECT_EQ(writes[1].address, kMi + 65536);
+  EXPECT_EQ(writes[1].size, 8U);
+  EXPECT_EQ(writes.back().address, kMi + 16 * 65536 + 8);
+  EXPECT_EQ(writes.back().size, 24U);
 }
 
 /// An operand of `bytes` at `address`, within a block.

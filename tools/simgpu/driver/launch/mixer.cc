@@ -28,59 +28,46 @@ constexpr std::uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-std::uint64_t round_down(std::uint64_t address) { return address / kMixerBlock * kMixerBlock; }
-
-/// The part of an operand's memory that a mixer may touch, and where its first block is.
-struct Reach {
-  std::uint64_t begin;
-  std::uint64_t end;
-  std::uint64_t first_block;
-};
-
 bool is_known(const MixerOperand& operand) { return operand.bytes != 0; }
 
-Reach reach_of(const MixerOperand& operand) {
-  if (!is_known(operand)) return {operand.begin, operand.end, round_down(operand.address)};
-  const std::uint64_t bytes = std::min(operand.bytes, operand.end - operand.address);
-  return {operand.address, operand.address + bytes, operand.address};
+/// One past the last byte that a mixer may read of an operand.
+std::uint64_t end_of(const MixerOperand& operand) {
+  const std::uint64_t there = operand.end - operand.address;
+  return operand.address + (is_known(operand) ? std::min(operand.bytes, there) : there);
 }
 
 /// The part of a block that lies inside the operand's memory.
 struct Piece {
   std::uint64_t address;
-  std::size_t skip;  ///< bytes of the block before the memory begins
   std::size_t size;
 };
 
-Piece clip(const Reach& reach, std::uint64_t block) {
-  const std::uint64_t begin = std::max(block, reach.begin);
-  const std::uint64_t end = std::min(block + kMixerBlock, reach.end);
-  return {begin, static_cast<std::size_t>(begin - block), static_cast<std::size_t>(end - begin)};
-}
-
-/// Calls `use(piece, index)` for the blocks of `operand` that begin before `end`, and if its bytes
-/// are known, for what the last 64 of them have behind those.
+/// Calls `use(piece, index)` for the blocks of `operand` that begin before `last_begin`, as far as
+/// they lie before `end`, and if the operand's bytes are known, for what the last 64 of them have
+/// behind those.
 template <typename Use>
-void for_each_block(const MixerOperand& operand, std::uint64_t end, const Use& use) {
-  const Reach reach = reach_of(operand);
+void for_each_block(const MixerOperand& operand, std::uint64_t last_begin, std::uint64_t end,
+                    const Use& use) {
   std::uint64_t index = 0;
-  std::uint64_t done = reach.begin;
-  for (std::uint64_t block = reach.first_block; block < end && block >= reach.first_block;
-       block += kMixerStride, ++index) {
-    const Piece piece = clip(reach, block);
-    done = piece.address + piece.size;
-    use(piece, index);
+  std::uint64_t done = operand.address;
+  const auto use_from = [&](std::uint64_t begin) {
+    done = begin + std::min<std::uint64_t>(kMixerBlock, end - begin);
+    use(Piece{begin, static_cast<std::size_t>(done - begin)}, index++);
+  };
+  for (std::uint64_t block = operand.address;
+       block < std::min(last_begin, end) && block >= operand.address; block += kMixerStride) {
+    use_from(block);
   }
-  if (!is_known(operand) || done >= reach.end) return;
-  use(clip(reach, std::max(done, reach.end - kMixerBlock)), index);
+  if (is_known(operand) && done < end) use_from(std::max(done, end - kMixerBlock));
 }
 
 /// What one operand adds to the sum: each word that is not zero, weighted by where it was read.
 std::uint64_t sum_of(const MixerOperand& operand, const MixerMemory& memory) {
   std::uint64_t sum = 0;
-  for_each_block(operand, reach_of(operand).end, [&](const Piece& piece, std::uint64_t index) {
+  const std::uint64_t end = end_of(operand);
+  for_each_block(operand, end, end, [&](const Piece& piece, std::uint64_t index) {
     std::array<std::byte, kMixerBlock> bytes{};
-    memory.read(piece.address, std::span(bytes).subspan(piece.skip, piece.size));
+    memory.read(piece.address, std::span(bytes).first(piece.size));
     for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
       std::uint64_t word;
       std::memcpy(&word, bytes.data() + lane * sizeof(word), sizeof(word));
@@ -113,26 +100,58 @@ std::uint64_t result_word(ResultType type, std::uint64_t random) {
 
 MixerWrite write_to(ResultType type, const Piece& piece, std::uint64_t seed) {
   MixerWrite write{.address = piece.address, .size = piece.size, .bytes = {}};
-  std::array<std::byte, kMixerBlock> bytes{};
   for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
     const std::uint64_t word = result_word(type, combine(seed, lane));
-    std::memcpy(bytes.data() + lane * sizeof(word), &word, sizeof(word));
+    std::memcpy(write.bytes.data() + lane * sizeof(word), &word, sizeof(word));
   }
-  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(piece.skip), piece.size,
-              write.bytes.begin());
+  std::fill(write.bytes.begin() + static_cast<std::ptrdiff_t>(piece.size), write.bytes.end(),
+            std::byte{0});
   return write;
 }
 
-/// One past the last block of `operand` that is written to, the first block apart.
-std::uint64_t end_of_writes(const MixerOperand& operand, std::uint64_t threads) {
-  if (is_known(operand)) return reach_of(operand).end;
+/// Whether the kernel's name is a mangled one of C++. Those of compilers of tensor programs (XLA,
+/// Triton) are not.
+bool has_signature(std::string_view kernel) { return kernel.substr(0, 2) == "_Z"; }
+
+/// How far behind its address `operand` is taken to be written, in bytes, if it may be one of
+/// several that share memory.
+std::uint64_t bytes_of_threads(const MixerLaunch& launch, const MixerOperand& operand) {
+  // Four numbers, or 16 bytes, of each thread of PyTorch's elementwise kernels; one of XLA's.
   constexpr std::uint64_t kOfAThread = 16;
+  constexpr std::uint64_t kHalvesOfAThread = 8;
+  constexpr std::uint64_t kOfACompiledThread = 4;
+  if (!has_signature(launch.kernel)) return kOfACompiledThread * launch.threads;
+  return (operand.type == ResultType::kHalf ? kHalvesOfAThread : kOfAThread) * launch.threads;
+}
+
+/// One past where the last block of `operand` that is written to may begin; of an operand of
+/// unknown size.
+std::uint64_t last_begin_of_writes(const MixerLaunch& launch, const MixerOperand& operand) {
   constexpr std::uint64_t kMostOfAThread = 128;
+  constexpr std::uint64_t kMostOfACompiledThread = 16;
   const std::uint64_t granules = (operand.end - operand.begin + kMixerGranule - 1) / kMixerGranule;
   const std::uint64_t last_granule = operand.begin + (granules - 1) * kMixerGranule;
-  const std::uint64_t size = last_granule + kMixerGranule - operand.address;
-  if (size <= kMostOfAThread * threads) return last_granule + 1;
-  return std::min(last_granule + 1, operand.address + kOfAThread * threads);
+  const std::uint64_t reach = operand.address + bytes_of_threads(launch, operand);
+  if (operand.address == operand.begin) {
+    const std::uint64_t behind = last_granule - operand.address;
+    const bool is_all = has_signature(launch.kernel)
+                            ? behind + kMixerGranule <= kMostOfAThread * launch.threads
+                            : behind < kMostOfACompiledThread * launch.threads;
+    if (is_all) return last_granule + 1;
+  }
+  return std::min(last_granule + 1, reach);
+}
+
+/// One past the last byte of `operand`, of unknown size, that may be written to: behind it another
+/// one of `operands` may begin in the same memory.
+std::uint64_t end_of_writes(const MixerOperand& operand, std::span<const MixerOperand> operands) {
+  std::uint64_t end = operand.end;
+  for (const MixerOperand& other : operands) {
+    if (other.begin == operand.begin && other.address > operand.address) {
+      end = std::min(end, other.address);
+    }
+  }
+  return end;
 }
 
 }  // namespace
@@ -149,8 +168,11 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
     if (operand.role != Role::kOutput && operand.role != Role::kInOut) continue;
     const std::uint64_t seed = combine(combine(name_hash, operand.position), sum);
     const std::uint64_t end =
-        std::max(end_of_writes(operand, launch.threads), round_down(operand.address) + 1);
-    for_each_block(operand, end, [&](const Piece& piece, std::uint64_t index) {
+        is_known(operand) ? end_of(operand) : end_of_writes(operand, operands);
+    const std::uint64_t last_begin =
+        is_known(operand) ? end
+                          : std::max(last_begin_of_writes(launch, operand), operand.address + 1);
+    for_each_block(operand, last_begin, end, [&](const Piece& piece, std::uint64_t index) {
       writes.push_back(write_to(operand.type, piece, combine(seed, index)));
     });
   }

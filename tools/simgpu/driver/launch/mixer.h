@@ -43,7 +43,7 @@ inline constexpr std::uint64_t kMixerGranule = std::uint64_t{2} << 20;
 /// 64 bytes for a mixer to write: `bytes` go to `address`, as far as `size` says.
 struct MixerWrite {
   std::uint64_t address = 0;
-  std::size_t size = 0;  ///< 64, or less at the edge of an allocation or of an operand.
+  std::size_t size = 0;  ///< 64, or less where an operand ends
   std::array<std::byte, kMixerBlock> bytes{};
 };
 
@@ -55,20 +55,24 @@ struct MixerLaunch {
 
 /// Computes what a mixer writes.
 ///
-/// Of each operand that the kernel may read, 64 bytes are read at the address rounded down to 64
-/// and at each further 64 KiB of its memory; all go into one sum to which zero bytes add nothing.
-/// In each operand that it writes, 64 bytes are written at the same places, as far as the beginning
-/// of its last granule: mapped memory ends with a granule, wherever the program's data end in it,
-/// and results must not depend on whether somebody manages the memory. Memory that several tensors
-/// of a program share (a caching allocator's) is much larger than what one kernel writes: if the
-/// memory from the address on has more than 128 bytes for each thread of the launch, only the first
-/// 16 bytes for each thread are written to. What is written follows from name, position, sum and
-/// place, and from no address.
+/// Of each operand that the kernel may read, 64 bytes are read at the address and at each further
+/// 64 KiB of its memory; all go into one sum to which zero bytes add nothing. In each operand that
+/// it writes, 64 bytes are written at the same places, but not in all of its memory. What is
+/// written follows from name, position, sum and place, and from no address.
 ///
-/// Of an operand whose bytes are known, nothing else is read or written: the blocks begin at its
-/// address, not rounded, and one more ends at its last byte.
+/// Of an operand whose bytes are known, nothing else is touched, and its last 64 bytes are, too.
+/// Of others, writes end where another operand begins, and at the latest at the beginning of the
+/// last granule: mapped memory ends with a granule, wherever the program's data end in it, and
+/// results must not depend on whether somebody manages the memory. Memory that several tensors of a
+/// program share (a caching allocator's, XLA's for its intermediate results) is much larger than
+/// what one kernel writes. So the rest of an allocation is only written to by a launch that names
+/// its beginning and has threads enough to write it all: 128 bytes each, or 16 for kernels whose
+/// names have no signature (XLA's), which come from a compiler and whose threads compute four
+/// numbers at most. Any other launch writes to the first 16 bytes for each thread; 8 for halves,
+/// and 4 without a signature.
 ///
-/// Pure: it only reads `memory`. Linear in the operands, and in the bytes behind them by 1/1024.
+/// Pure: it only reads `memory`. Linear in the bytes of the operands, by 1/1024, and quadratic in
+/// the number of operands.
 [[nodiscard]] std::vector<MixerWrite> mix(const MixerLaunch& launch,
                                           std::span<const MixerOperand> operands,
                                           const MixerMemory& memory);
