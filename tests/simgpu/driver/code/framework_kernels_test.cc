@@ -98,10 +98,66 @@ TEST(FrameworkKernel, PutsManyNumbersSideBySide) {
   EXPECT_EQ(result, values);
 }
 
+TEST(FrameworkKernel, MultipliesTheExtentsOfATensor) {
+  struct Operation {};
+  const std::array<std::int32_t, 3> few{3, 5, 7};
+  std::int32_t product = 0;
+  run_kernel(
+      "_ZN10tensorflow7functor17BlockReduceKernelIPiS2_Li256ENS0_4ProdIiEEEEvT_T0_iT2_NSt15iterator"
+      "_traitsIS5_E10value_typeE",
+      few.data(), &product, 3, Operation{}, 2);
+  EXPECT_EQ(product, 210);
+  const std::array<std::int64_t, 2> large{std::int64_t{1} << 20, std::int64_t{1} << 20};
+  std::int64_t large_product = 0;
+  run_kernel(
+      "_ZN10tensorflow7functor17BlockReduceKernelIPlS2_Li256ENS0_4ProdIlEEEEvT_T0_iT2_NSt15iterator"
+      "_traitsIS5_E10value_typeE",
+      large.data(), &large_product, 2, Operation{}, std::int64_t{1});
+  EXPECT_EQ(large_product, std::int64_t{1} << 40);
+}
+
+/// A sum of CUB's in a version of it, of `types` (mangled).
+std::string cub_name(const std::string& kernel, const std::string& types) {
+  return "_ZN3cub32CUB_200805_SM___CUDA_ARCH_LIST__" + kernel +
+         "INS0_6detail6reduce10policy_hubIijN4cuda3std3__44plusIvEEE10Policy1000E" + types;
+}
+
+TEST(FrameworkKernel, CountsTrueBooleans) {
+  struct Operation {};
+  constexpr const char* kSingleTile = "28DeviceReduceSingleTileKernel";
+  const std::array<bool, 9> values{true, false, true, true, false, false, false, true, false};
+  std::int32_t count = -1;
+  run_kernel(cub_name(kSingleTile, "PKbPijS9_iiNS7_10__identityEEEvT0_T1_T2_T3_T4_T6_"),
+             values.data(), &count, 9, Operation{}, 0, Operation{});
+  EXPECT_EQ(count, 4);
+
+  // By two kernels, the first of them of three blocks.
+  std::array<std::int32_t, 4> sums{-1, -1, -1, -1};
+  const std::string by_blocks =
+      cub_name("18DeviceReduceKernel", "PKbjS9_iNS7_10__identityEEEvT0_PT3_T1_");
+  const SimgpuKernel* const kernel = framework_kernel(by_blocks);
+  ASSERT_THAT(kernel, NotNull());
+  const bool* input = values.data();
+  std::int32_t* result = sums.data();
+  std::uint32_t size = 9;
+  const std::array<void*, 3> arguments{&input, &result, &size};
+  SimgpuLaunch launch{};
+  launch.grid[0] = 3;
+  launch.arguments = arguments.data();
+  kernel->function(&launch);
+  count = -1;
+  run_kernel(cub_name(kSingleTile, "PiSC_iS9_iiNS7_10__identityEEEvT0_T1_T2_T3_T4_T6_"),
+             sums.data(), &count, 3, Operation{}, 0, Operation{});
+  EXPECT_EQ(count, 4);
+  EXPECT_EQ(sums[3], -1);
+}
+
 TEST(FrameworkKernel, IsNoneForOtherNames) {
   for (const std::string& name :
        {std::string("add"), std::string(""), std::string("_ZN15stream_executor3gpu"),
-        concatenation("b", "l"), concatenation("N5Eigen4halfE")}) {
+        concatenation("b", "l"), concatenation("N5Eigen4halfE"),
+        cub_name("18DeviceReduceKernel", "PKfjS9_fN"),
+        cub_name("28DeviceReduceSingleTileKernel", "PlSC_iS9_lliN")}) {
     EXPECT_THAT(framework_kernel(name), IsNull()) << name;
   }
 }

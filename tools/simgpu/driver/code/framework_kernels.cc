@@ -99,6 +99,62 @@ void concatenate(const SimgpuLaunch* launch) {
   }
 }
 
+/// (numbers, result, count, operation, first factor): TensorFlow's product of the extents of a
+/// tensor.
+template <typename T>
+void multiply_all(const SimgpuLaunch* launch) {
+  const auto* const numbers = framework_argument<const T*>(*launch, 0);
+  const auto count = framework_argument<std::int32_t>(*launch, 2);
+  // Unsigned, for an overflow wraps on a device.
+  std::uint64_t product = static_cast<std::uint64_t>(framework_argument<T>(*launch, 4));
+  for (std::int32_t i = 0; i < count; ++i) product *= static_cast<std::uint64_t>(numbers[i]);
+  *framework_argument<T*>(*launch, 1) = static_cast<T>(product);
+}
+
+template <typename T>
+std::int32_t sum_of(const T* values, std::int64_t count) {
+  std::uint32_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<std::uint32_t>(values[i]);
+  return static_cast<std::int32_t>(sum);
+}
+
+/// (booleans, sum of each block, count, ...): CUB's first of two steps. The first block has it all.
+void count_true_by_blocks(const SimgpuLaunch* launch) {
+  auto* const sums = framework_argument<std::int32_t*>(*launch, 1);
+  std::fill_n(sums, launch->grid[0], 0);
+  sums[0] = sum_of(framework_argument<const std::uint8_t*>(*launch, 0),
+                   framework_argument<std::uint32_t>(*launch, 2));
+}
+
+/// (numbers, sum, count, operation, what is added, ...): CUB's second step, or the only one.
+template <typename T>
+void sum_all(const SimgpuLaunch* launch) {
+  const std::int32_t sum = sum_of(framework_argument<const T*>(*launch, 0),
+                                  framework_argument<std::int32_t>(*launch, 2));
+  *framework_argument<std::int32_t*>(*launch, 1) =
+      sum + framework_argument<std::int32_t>(*launch, 4);
+}
+
+constexpr SimgpuKernel kCountByBlocks{"cub::DeviceReduceKernel", &count_true_by_blocks, 0, nullptr};
+constexpr SimgpuKernel kCountAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::uint8_t>, 0,
+                                 nullptr};
+constexpr SimgpuKernel kSumAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::int32_t>, 0,
+                               nullptr};
+
+/// CUB's sums of 32-bit integers, whose names have its version in their middle.
+const SimgpuKernel* cub_sum(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  constexpr std::string_view kPolicy = "4plusIvEEE10Policy1000E";
+  const std::size_t policy = name.find(kPolicy);
+  if (name.substr(0, 7) != "_ZN3cub" || policy == std::string_view::npos) return nullptr;
+  const std::string_view types = name.substr(policy + kPolicy.size());
+  const auto begins = [&](std::string_view part) { return types.substr(0, part.size()) == part; };
+  if (has("18DeviceReduceKernelI")) return begins("PKbjS9_iN") ? &kCountByBlocks : nullptr;
+  if (!has("28DeviceReduceSingleTileKernelI")) return nullptr;
+  if (begins("PKbPijS9_iiN")) return &kCountAll;
+  return begins("PiSC_iS9_iiN") ? &kSumAll : nullptr;
+}
+
 /// `name`: how the kernel's begins.
 constexpr std::array kFrameworkKernels{
     SimgpuKernel{"_ZN15stream_executor3gpu22RepeatBufferKernelImplEPcll", &repeat_beginning, 0,
@@ -108,6 +164,10 @@ constexpr std::array kFrameworkKernels{
     SimgpuKernel{"_ZN15stream_executor3gpu17xla_fp_comparisonI", &find_no_difference, 0, nullptr},
     SimgpuKernel{"_ZN15stream_executor3gpu18xla_int_comparisonI", &find_no_difference, 0, nullptr},
     SimgpuKernel{kConcatenation.data(), &concatenate, 0, nullptr},
+    SimgpuKernel{"_ZN10tensorflow7functor17BlockReduceKernelIPiS2_Li256ENS0_4ProdIiEEEE",
+                 &multiply_all<std::int32_t>, 0, nullptr},
+    SimgpuKernel{"_ZN10tensorflow7functor17BlockReduceKernelIPlS2_Li256ENS0_4ProdIlEEEE",
+                 &multiply_all<std::int64_t>, 0, nullptr},
 };
 
 }  // namespace
@@ -123,7 +183,7 @@ const SimgpuKernel* framework_kernel(std::string_view name) {
                               name.substr(kConcatenation.size() + 1, kOfInt.size()) == kOfInt);
     if (is_built_in) return &kernel;
   }
-  return nullptr;
+  return cub_sum(name);
 }
 
 }  // namespace simgpu

@@ -16,9 +16,10 @@ namespace simgpu {
 ///    and those that count the differences of two results, which find none, since what a mixer
 ///    writes depends on its kernel's name;
 ///  - TensorFlow's that put numbers of several tensors side by side: of tensors of booleans that
-///    say which variables are initialized.
+///    say which variables are initialized; its products of few integers, which become extents of
+///    tensors; and CUB's counts of true booleans, as TensorFlow has them made, which do as well.
 /// Source: their sources, by their names and parameters (XLA, stream_executor/cuda; TensorFlow,
-/// core/kernels/concat_lib_gpu_impl.cu.cc).
+/// core/kernels/concat_lib_gpu_impl.cu.cc, reduction_gpu_kernels.cu.h; CUB, device_reduce.cuh).
 [[nodiscard]] const SimgpuKernel* framework_kernel(std::string_view name);
 
 }  // namespace simgpu
