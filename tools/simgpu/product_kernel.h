@@ -44,7 +44,7 @@ inline constexpr std::size_t kProductWords = kProductAddresses + kProductFields 
 inline std::uint64_t matrix_bytes(std::int64_t rows, std::int64_t columns, std::int64_t leading,
                                   std::uint64_t number_bytes) {
   if (rows < 1 || columns < 1) return 0;
-  const std::uint64_t step = static_cast<std::uint64_t>(leading < 0 ? -leading : leading);
+  const auto step = static_cast<std::uint64_t>(leading < 0 ? -leading : leading);
   return (static_cast<std::uint64_t>(columns - 1) * step + static_cast<std::uint64_t>(rows)) *
          number_bytes;
 }

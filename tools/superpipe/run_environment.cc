@@ -40,9 +40,9 @@ std::string prepended(const std::vector<std::string>& list, const char* variable
 }
 
 // The value of XLA_FLAGS that has XLA take the first way to compute, and not the fastest of those
-// that it has tried. Times on simgpu say nothing of a GPU's. And XLA puts guard bytes around the
-// results of a trial, which simgpu's kernels write over. nullopt: the user chose, or names a file
-// of flags.
+// that it has tried. Times on simgpu say nothing of a GPU's. And which trial is the fastest changes
+// from run to run, while what simgpu's kernels write follows from their names: two runs would not
+// compare. nullopt: the user chose, or names a file of flags.
 std::optional<std::string> without_autotuning() {
   constexpr std::string_view kFlag = "--xla_gpu_autotune_level";
   const char* const old = std::getenv("XLA_FLAGS");

@@ -187,6 +187,7 @@ int execute_plan(const Handle& handle, const Descriptor& plan, const Descriptor&
   for (std::size_t i = 0; i < numbers.size(); ++i) by_number[numbers[i]] = pointers[i];
   const auto addressed = [&](const std::map<std::int64_t, std::uint64_t>& bytes_by_number) {
     std::vector<ProductOperand> list;
+    list.reserve(bytes_by_number.size());
     for (const auto& [number, bytes] : bytes_by_number) list.push_back({by_number[number], bytes});
     return list;
   };

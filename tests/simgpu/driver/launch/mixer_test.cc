@@ -102,6 +102,20 @@ TEST(Mix, ReadsOneBlockAtTheAddressAndOneEvery64KiBBehindIt) {
                           std::pair(kMi + 131142, 64UL), std::pair(kMi + 196678, 30UL)));
 }
 
+TEST(Mix, ReadsOfTheMiddleOfAnAllocationWhatItsThreadsCanUse) {
+  FakeMemory memory;
+  memory.add(kMi, 64 * kMi);
+  const std::vector<MixerOperand> operands = {memory.operand(2 * kMi, Role::kInput)};
+  const auto blocks_read = [&](std::uint64_t threads) {
+    const std::size_t before = memory.reads().size();
+    (void)mix({"kernel", threads}, operands, memory);
+    return memory.reads().size() - before;
+  };
+  EXPECT_EQ(blocks_read(1), 1U);
+  EXPECT_EQ(blocks_read(8192), 16U) << "1 MiB";
+  EXPECT_EQ(blocks_read(kManyThreads), 63U * 16);
+}
+
 TEST(Mix, DependsOnEveryByteThatItReads) {
   FakeMemory memory;
   auto& bytes = memory.add(kMi, 2 * 65536);

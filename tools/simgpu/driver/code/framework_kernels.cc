@@ -106,7 +106,7 @@ void multiply_all(const SimgpuLaunch* launch) {
   const auto* const numbers = framework_argument<const T*>(*launch, 0);
   const auto count = framework_argument<std::int32_t>(*launch, 2);
   // Unsigned, for an overflow wraps on a device.
-  std::uint64_t product = static_cast<std::uint64_t>(framework_argument<T>(*launch, 4));
+  auto product = static_cast<std::uint64_t>(framework_argument<T>(*launch, 4));
   for (std::int32_t i = 0; i < count; ++i) product *= static_cast<std::uint64_t>(numbers[i]);
   *framework_argument<T*>(*launch, 1) = static_cast<T>(product);
 }

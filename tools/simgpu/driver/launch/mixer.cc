@@ -30,10 +30,15 @@ constexpr std::uint64_t hash_name(std::string_view name) {
 
 bool is_known(const MixerOperand& operand) { return operand.bytes != 0; }
 
-/// One past the last byte that a mixer may read of an operand.
-std::uint64_t end_of(const MixerOperand& operand) {
+/// Bytes that a thread is taken to touch at most, where a launch names an allocation's middle.
+constexpr std::uint64_t kMostOfAThread = 128;
+
+/// One past the last byte of `operand` that a mixer reads.
+std::uint64_t end_of_reads(const MixerLaunch& launch, const MixerOperand& operand) {
   const std::uint64_t there = operand.end - operand.address;
-  return operand.address + (is_known(operand) ? std::min(operand.bytes, there) : there);
+  if (is_known(operand)) return operand.address + std::min(operand.bytes, there);
+  if (operand.address == operand.begin) return operand.end;
+  return operand.address + std::min(kMostOfAThread * launch.threads, there);
 }
 
 /// The part of a block that lies inside the operand's memory.
@@ -62,9 +67,10 @@ void for_each_block(const MixerOperand& operand, std::uint64_t last_begin, std::
 }
 
 /// What one operand adds to the sum: each word that is not zero, weighted by where it was read.
-std::uint64_t sum_of(const MixerOperand& operand, const MixerMemory& memory) {
+std::uint64_t sum_of(const MixerLaunch& launch, const MixerOperand& operand,
+                     const MixerMemory& memory) {
   std::uint64_t sum = 0;
-  const std::uint64_t end = end_of(operand);
+  const std::uint64_t end = end_of_reads(launch, operand);
   for_each_block(operand, end, end, [&](const Piece& piece, std::uint64_t index) {
     std::array<std::byte, kMixerBlock> bytes{};
     memory.read(piece.address, std::span(bytes).first(piece.size));
@@ -127,7 +133,6 @@ std::uint64_t bytes_of_threads(const MixerLaunch& launch, const MixerOperand& op
 /// One past where the last block of `operand` that is written to may begin; of an operand of
 /// unknown size.
 std::uint64_t last_begin_of_writes(const MixerLaunch& launch, const MixerOperand& operand) {
-  constexpr std::uint64_t kMostOfAThread = 128;
   constexpr std::uint64_t kMostOfACompiledThread = 16;
   const std::uint64_t granules = (operand.end - operand.begin + kMixerGranule - 1) / kMixerGranule;
   const std::uint64_t last_granule = operand.begin + (granules - 1) * kMixerGranule;
@@ -160,7 +165,7 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
                             const MixerMemory& memory) {
   std::uint64_t sum = 0;
   for (const MixerOperand& operand : operands) {
-    if (operand.role != Role::kOutput) sum += sum_of(operand, memory);
+    if (operand.role != Role::kOutput) sum += sum_of(launch, operand, memory);
   }
   const std::uint64_t name_hash = hash_name(launch.kernel);
   std::vector<MixerWrite> writes;
@@ -168,7 +173,7 @@ std::vector<MixerWrite> mix(const MixerLaunch& launch, std::span<const MixerOper
     if (operand.role != Role::kOutput && operand.role != Role::kInOut) continue;
     const std::uint64_t seed = combine(combine(name_hash, operand.position), sum);
     const std::uint64_t end =
-        is_known(operand) ? end_of(operand) : end_of_writes(operand, operands);
+        is_known(operand) ? end_of_reads(launch, operand) : end_of_writes(operand, operands);
     const std::uint64_t last_begin =
         is_known(operand) ? end
                           : std::max(last_begin_of_writes(launch, operand), operand.address + 1);

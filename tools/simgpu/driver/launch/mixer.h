@@ -56,9 +56,11 @@ struct MixerLaunch {
 /// Computes what a mixer writes.
 ///
 /// Of each operand that the kernel may read, 64 bytes are read at the address and at each further
-/// 64 KiB of its memory; all go into one sum to which zero bytes add nothing. In each operand that
-/// it writes, 64 bytes are written at the same places, but not in all of its memory. What is
-/// written follows from name, position, sum and place, and from no address.
+/// 64 KiB of its memory; from the middle of an allocation on, of the first 128 bytes for each
+/// thread only, since memory that others share changes in an order that nothing makes. All go into
+/// one sum to which zero bytes add nothing. In each operand that it writes, 64 bytes are written at
+/// the same places, but not in all of its memory. What is written follows from name, position, sum
+/// and place, and from no address.
 ///
 /// Of an operand whose bytes are known, nothing else is touched, and its last 64 bytes are, too.
 /// Of others, writes end where another operand begins, and at the latest at the beginning of the
