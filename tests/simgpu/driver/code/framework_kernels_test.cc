@@ -125,7 +125,8 @@ std::string cub_name(const std::string& kernel, const std::string& types) {
 TEST(FrameworkKernel, CountsTrueBooleans) {
   struct Operation {};
   constexpr const char* kSingleTile = "28DeviceReduceSingleTileKernel";
-  const std::array<bool, 9> values{true, false, true, true, false, false, false, true, false};
+  // A mixer writes other bytes than 0 and 1.
+  const std::array<std::uint8_t, 9> values{1, 0, 171, 1, 0, 0, 0, 15, 0};
   std::int32_t count = -1;
   run_kernel(cub_name(kSingleTile, "PKbPijS9_iiNS7_10__identityEEEvT0_T1_T2_T3_T4_T6_"),
              values.data(), &count, 9, Operation{}, 0, Operation{});
@@ -137,19 +138,42 @@ TEST(FrameworkKernel, CountsTrueBooleans) {
       cub_name("18DeviceReduceKernel", "PKbjS9_iNS7_10__identityEEEvT0_PT3_T1_");
   const SimgpuKernel* const kernel = framework_kernel(by_blocks);
   ASSERT_THAT(kernel, NotNull());
-  const bool* input = values.data();
+  const std::uint8_t* input = values.data();
   std::int32_t* result = sums.data();
   std::uint32_t size = 9;
   const std::array<void*, 3> arguments{&input, &result, &size};
+  const std::array<std::size_t, 3> sizes{sizeof(input), sizeof(result), sizeof(size)};
   SimgpuLaunch launch{};
   launch.grid[0] = 3;
   launch.arguments = arguments.data();
+  launch.argument_sizes = sizes.data();
   kernel->function(&launch);
   count = -1;
   run_kernel(cub_name(kSingleTile, "PiSC_iS9_iiNS7_10__identityEEEvT0_T1_T2_T3_T4_T6_"),
              sums.data(), &count, 3, Operation{}, 0, Operation{});
   EXPECT_EQ(count, 4);
   EXPECT_EQ(sums[3], -1);
+}
+
+// PyTorch's nonzero has an iterator for the booleans, and counts in 64 bits.
+TEST(FrameworkKernel, CountsTrueBooleansOfAnIterator) {
+  struct Operation {};
+  struct Iterator {
+    const bool* values;
+    Operation operation;
+  };
+  const std::string name =
+      "_ZN14at_cuda_detail3cub6detail6reduce28DeviceReduceSingleTileKernelINS2_10policy_"
+      "hubIiyN4cuda"
+      "3std3__44plusIvEEE10Policy1000EN6thrust38_V_300200_SM_750_800_860_900_1000_120018transform_"
+      "iteratorIN2at6native43_GLOBAL__N__a7e516da_10_Nonzero_cu_cba1aaa09NonZeroOpI";
+  const std::string rest = "NSD_11use_defaultESM_EEPiyS9_iiNS7_8identityEEEvT0_T1_T2_T3_T4_T6_";
+  const std::array<bool, 4> values{true, false, true, true};
+  std::int32_t count = -1;
+  run_kernel(name + "bEEPKb" + rest, Iterator{values.data(), {}}, &count, std::uint64_t{4},
+             Operation{}, 0, Operation{});
+  EXPECT_EQ(count, 3);
+  EXPECT_THAT(framework_kernel(name + "fEEPKf" + rest), IsNull()) << "of floats";
 }
 
 TEST(FrameworkKernel, IsNoneForOtherNames) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 namespace simgpu {
 namespace {
@@ -111,48 +112,70 @@ void multiply_all(const SimgpuLaunch* launch) {
   *framework_argument<T*>(*launch, 1) = static_cast<T>(product);
 }
 
-template <typename T>
-std::int32_t sum_of(const T* values, std::int64_t count) {
-  std::uint32_t sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<std::uint32_t>(values[i]);
-  return static_cast<std::int32_t>(sum);
+/// Of booleans, the true ones count, whatever bytes a mixer has written for them.
+std::uint32_t wrapping_sum(const std::uint8_t* values, std::uint64_t count) {
+  return static_cast<std::uint32_t>(
+      std::count_if(values, values + count, [](std::uint8_t value) { return value != 0; }));
+}
+/// As a device's sums do, they wrap.
+std::uint32_t wrapping_sum(const std::uint32_t* values, std::uint64_t count) {
+  return std::accumulate(values, values + count, std::uint32_t{0});
+}
+
+/// CUB's number of elements, which some callers have in 64 bits.
+std::uint64_t count_of(const SimgpuLaunch& launch) {
+  constexpr std::size_t kCount = 2;
+  return launch.argument_sizes[kCount] == sizeof(std::uint64_t)
+             ? framework_argument<std::uint64_t>(launch, kCount)
+             : framework_argument<std::uint32_t>(launch, kCount);
 }
 
 /// (booleans, sum of each block, count, ...): CUB's first of two steps. The first block has it all.
+/// The booleans are an address, or an iterator, which begins with one.
 void count_true_by_blocks(const SimgpuLaunch* launch) {
-  auto* const sums = framework_argument<std::int32_t*>(*launch, 1);
+  auto* const sums = framework_argument<std::uint32_t*>(*launch, 1);
   std::fill_n(sums, launch->grid[0], 0);
-  sums[0] = sum_of(framework_argument<const std::uint8_t*>(*launch, 0),
-                   framework_argument<std::uint32_t>(*launch, 2));
+  sums[0] = wrapping_sum(framework_argument<const std::uint8_t*>(*launch, 0), count_of(*launch));
 }
 
 /// (numbers, sum, count, operation, what is added, ...): CUB's second step, or the only one.
 template <typename T>
 void sum_all(const SimgpuLaunch* launch) {
-  const std::int32_t sum = sum_of(framework_argument<const T*>(*launch, 0),
-                                  framework_argument<std::int32_t>(*launch, 2));
-  *framework_argument<std::int32_t*>(*launch, 1) =
-      sum + framework_argument<std::int32_t>(*launch, 4);
+  const std::uint32_t sum =
+      wrapping_sum(framework_argument<const T*>(*launch, 0), count_of(*launch));
+  *framework_argument<std::uint32_t*>(*launch, 1) =
+      sum + framework_argument<std::uint32_t>(*launch, 4);
 }
 
 constexpr SimgpuKernel kCountByBlocks{"cub::DeviceReduceKernel", &count_true_by_blocks, 0, nullptr};
 constexpr SimgpuKernel kCountAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::uint8_t>, 0,
                                  nullptr};
-constexpr SimgpuKernel kSumAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::int32_t>, 0,
+constexpr SimgpuKernel kSumAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::uint32_t>, 0,
                                nullptr};
 
-/// CUB's sums of 32-bit integers, whose names have its version in their middle.
+/// CUB's sums of 32-bit integers, whose names have its version in their middle: of booleans, as
+/// TensorFlow and PyTorch have them counted, and of the sums of blocks.
 const SimgpuKernel* cub_sum(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const auto begins = [](std::string_view text, std::string_view part) {
+    return text.substr(0, part.size()) == part;
+  };
   constexpr std::string_view kPolicy = "4plusIvEEE10Policy1000E";
   const std::size_t policy = name.find(kPolicy);
-  if (name.substr(0, 7) != "_ZN3cub" || policy == std::string_view::npos) return nullptr;
+  const bool is_cub = begins(name, "_ZN3cub") || begins(name, "_ZN14at_cuda_detail3cub");
+  if (!is_cub || policy == std::string_view::npos) return nullptr;
   const std::string_view types = name.substr(policy + kPolicy.size());
-  const auto begins = [&](std::string_view part) { return types.substr(0, part.size()) == part; };
-  if (has("18DeviceReduceKernelI")) return begins("PKbjS9_iN") ? &kCountByBlocks : nullptr;
-  if (!has("28DeviceReduceSingleTileKernelI")) return nullptr;
-  if (begins("PKbPijS9_iiN")) return &kCountAll;
-  return begins("PiSC_iS9_iiN") ? &kSumAll : nullptr;
+  const bool is_nonzero = begins(types, "N6thrust") &&
+                          types.find("18transform_iteratorIN2at6native") != types.npos &&
+                          types.find("NonZeroOpIbEEPKbN") != types.npos;
+  if (name.find("18DeviceReduceKernelI") != name.npos) {
+    return begins(types, "PKbjS9_iN") || (is_nonzero && types.find("EEyS9_iN") != types.npos)
+               ? &kCountByBlocks
+               : nullptr;
+  }
+  if (name.find("28DeviceReduceSingleTileKernelI") == name.npos) return nullptr;
+  if (begins(types, "PKbPijS9_iiN")) return &kCountAll;
+  if (is_nonzero && types.find("EEPiyS9_iiN") != types.npos) return &kCountAll;
+  return begins(types, "PiSC_iS9_iiN") ? &kSumAll : nullptr;
 }
 
 /// `name`: how the kernel's begins.

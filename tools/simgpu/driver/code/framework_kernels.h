@@ -17,7 +17,10 @@ namespace simgpu {
 ///    writes depends on its kernel's name;
 ///  - TensorFlow's that put numbers of several tensors side by side: of tensors of booleans that
 ///    say which variables are initialized; its products of few integers, which become extents of
-///    tensors; and CUB's counts of true booleans, as TensorFlow has them made, which do as well.
+///    tensors;
+///  - CUB's counts of true booleans, as TensorFlow and PyTorch have them made for `where`,
+///  `nonzero`
+///    and masks, which become extents as well.
 /// Source: their sources, by their names and parameters (XLA, stream_executor/cuda; TensorFlow,
 /// core/kernels/concat_lib_gpu_impl.cu.cc, reduction_gpu_kernels.cu.h; CUB, device_reduce.cuh).
 [[nodiscard]] const SimgpuKernel* framework_kernel(std::string_view name);
