@@ -98,6 +98,36 @@ TEST(FrameworkKernel, PutsManyNumbersSideBySide) {
   EXPECT_EQ(result, values);
 }
 
+struct Begins {
+  std::int32_t count;
+  std::array<std::int32_t, 8> in_place;
+  const std::int32_t* elsewhere;
+};
+
+TEST(FrameworkKernel, PutsMatricesOfUnequalWidthSideBySide) {
+  const std::string name =
+      "_ZN10tensorflow22concat_variable_kernelIfiLb1EEEvNS_20GpuDeviceArrayStructIPKT_Li8EEENS1_"
+      "IT0_"
+      "Li8EEES6_S6_PS2_";
+  const std::array<float, 2> narrow{1, 2};
+  const std::array<float, 4> wide{3, 4, 5, 6};
+  std::array<float, 7> result{};
+  run_kernel(name, List{2, {narrow.data(), wide.data()}, nullptr}, Begins{3, {0, 1, 3}, nullptr}, 2,
+             3, result.data());
+  EXPECT_THAT(result, ElementsAre(1, 3, 4, 2, 5, 6, 0));
+
+  std::array<const void*, 9> pointers{};
+  std::array<std::int32_t, 10> begins{};
+  const std::array<float, 9> values{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  for (std::size_t i = 0; i < pointers.size(); ++i) {
+    pointers.at(i) = &values.at(i);
+    begins.at(i + 1) = static_cast<std::int32_t>(i) + 1;
+  }
+  std::array<float, 9> many{};
+  run_kernel(name, List{9, {}, pointers.data()}, Begins{10, {}, begins.data()}, 1, 9, many.data());
+  EXPECT_EQ(many, values);
+}
+
 TEST(FrameworkKernel, MultipliesTheExtentsOfATensor) {
   struct Operation {};
   const std::array<std::int32_t, 3> few{3, 5, 7};

@@ -42,26 +42,31 @@ void count_changed(const SimgpuLaunch* launch) {
 /// Results of mixers are compared. The count is zero before.
 void find_no_difference(const SimgpuLaunch* /*launch*/) {}
 
-/// TensorFlow's GpuDeviceArrayStruct<const T*>.
-struct PointerList {
+/// TensorFlow's GpuDeviceArrayStruct<T>.
+template <typename T>
+struct FrameworkList {
   static constexpr std::int32_t kMostInline = 8;
 
   std::int32_t count;
-  std::array<const char*, kMostInline> in_place;
-  const char* const* elsewhere;  ///< on the device, where there are more
+  std::array<T, kMostInline> in_place;
+  const T* elsewhere;  ///< on the device, where there are more
 
-  [[nodiscard]] const char* const* begin() const {
+  [[nodiscard]] const T* begin() const {
     return count <= kMostInline ? in_place.data() : elsewhere;
   }
 };
-static_assert(sizeof(PointerList) == 80);
+static_assert(sizeof(FrameworkList<const char*>) == 80);
+static_assert(sizeof(FrameworkList<std::int32_t>) == 48);
 
-/// TensorFlow's concat_fixed_kernel<T, int>, whose name begins so.
+/// TensorFlow's concat_fixed_kernel<T, int> and concat_variable_kernel<T, int, bool>, whose names
+/// begin so.
 constexpr std::string_view kConcatenation = "_ZN10tensorflow12_GLOBAL__N_119concat_fixed_kernelI";
+constexpr std::string_view kConcatenationOfUnequal = "_ZN10tensorflow22concat_variable_kernelI";
 
-/// Bytes of the type of the numbers, which the name has; 0 for one that is not built in.
-std::size_t bytes_of_concatenated(std::string_view name) {
-  switch (name.size() > kConcatenation.size() ? name[kConcatenation.size()] : ' ') {
+/// Bytes of the type of the numbers, which the name has behind `begin`; 0 for one that is not built
+/// in.
+std::size_t bytes_of_concatenated(std::string_view name, std::string_view begin) {
+  switch (name.size() > begin.size() ? name[begin.size()] : ' ') {
     case 'a':
     case 'b':
     case 'h':
@@ -84,8 +89,8 @@ std::size_t bytes_of_concatenated(std::string_view name) {
 
 /// (matrices, columns of each, rows, columns of the result, result): matrices side by side.
 void concatenate(const SimgpuLaunch* launch) {
-  const std::size_t number = bytes_of_concatenated(launch->name);
-  const auto inputs = framework_argument<PointerList>(*launch, 0);
+  const std::size_t number = bytes_of_concatenated(launch->name, kConcatenation);
+  const auto inputs = framework_argument<FrameworkList<const char*>>(*launch, 0);
   const auto columns = framework_argument<std::int32_t>(*launch, 1);
   const auto rows = framework_argument<std::int32_t>(*launch, 2);
   const auto all_columns = framework_argument<std::int32_t>(*launch, 3);
@@ -96,6 +101,25 @@ void concatenate(const SimgpuLaunch* launch) {
   for (std::size_t row = 0; row < static_cast<std::size_t>(std::max(rows, 0)); ++row) {
     for (std::int32_t input = 0; input < all_columns / columns; ++input, target += row_bytes) {
       std::memcpy(target, inputs.begin()[input] + row * row_bytes, row_bytes);
+    }
+  }
+}
+
+/// (matrices, where the columns of each begin in the result, and end, rows, columns of the result,
+/// result): matrices side by side, which have different numbers of columns.
+void concatenate_unequal(const SimgpuLaunch* launch) {
+  const std::size_t number = bytes_of_concatenated(launch->name, kConcatenationOfUnequal);
+  const auto inputs = framework_argument<FrameworkList<const char*>>(*launch, 0);
+  const auto begins = framework_argument<FrameworkList<std::int32_t>>(*launch, 1);
+  const auto rows = framework_argument<std::int32_t>(*launch, 2);
+  char* target = framework_argument<char*>(*launch, 4);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(std::max(rows, 0)); ++row) {
+    for (std::int32_t input = 0; input < inputs.count; ++input) {
+      const std::int32_t columns = begins.begin()[input + 1] - begins.begin()[input];
+      if (columns < 1) continue;
+      const std::size_t row_bytes = static_cast<std::size_t>(columns) * number;
+      std::memcpy(target, inputs.begin()[input] + row * row_bytes, row_bytes);
+      target += row_bytes;
     }
   }
 }
@@ -187,6 +211,7 @@ constexpr std::array kFrameworkKernels{
     SimgpuKernel{"_ZN15stream_executor3gpu17xla_fp_comparisonI", &find_no_difference, 0, nullptr},
     SimgpuKernel{"_ZN15stream_executor3gpu18xla_int_comparisonI", &find_no_difference, 0, nullptr},
     SimgpuKernel{kConcatenation.data(), &concatenate, 0, nullptr},
+    SimgpuKernel{kConcatenationOfUnequal.data(), &concatenate_unequal, 0, nullptr},
     SimgpuKernel{"_ZN10tensorflow7functor17BlockReduceKernelIPiS2_Li256ENS0_4ProdIiEEEE",
                  &multiply_all<std::int32_t>, 0, nullptr},
     SimgpuKernel{"_ZN10tensorflow7functor17BlockReduceKernelIPlS2_Li256ENS0_4ProdIlEEEE",
@@ -199,11 +224,11 @@ const SimgpuKernel* framework_kernel(std::string_view name) {
   for (const SimgpuKernel& kernel : kFrameworkKernels) {
     const std::string_view begin = kernel.name;
     if (name.substr(0, begin.size()) != begin) continue;
-    // One of 64-bit extents, or of another type, runs as a mixer.
-    constexpr std::string_view kOfInt = "iEEv";
-    const bool is_built_in = begin != kConcatenation ||
-                             (bytes_of_concatenated(name) != 0 &&
-                              name.substr(kConcatenation.size() + 1, kOfInt.size()) == kOfInt);
+    // A concatenation with 64-bit extents, or of another type, runs as a mixer.
+    const bool is_concatenation = begin == kConcatenation || begin == kConcatenationOfUnequal;
+    const bool is_built_in =
+        !is_concatenation || (bytes_of_concatenated(name, begin) != 0 &&
+                              name.size() > begin.size() + 1 && name[begin.size() + 1] == 'i');
     if (is_built_in) return &kernel;
   }
   return cub_sum(name);

@@ -15,12 +15,13 @@ namespace simgpu {
 ///    copies of its beginning; the one that counts changed bytes in the red zones around a result;
 ///    and those that count the differences of two results, which find none, since what a mixer
 ///    writes depends on its kernel's name;
-///  - TensorFlow's that put numbers of several tensors side by side: of tensors of booleans that
-///    say which variables are initialized; its products of few integers, which become extents of
-///    tensors;
-///  - CUB's counts of true booleans, as TensorFlow and PyTorch have them made for `where`,
-///  `nonzero`
-///    and masks, which become extents as well.
+///  - TensorFlow's that put numbers of several tensors side by side. Booleans among them say which
+///    variables are initialized; and where there are many tensors, their addresses are read from
+///    device memory, on which nothing may depend;
+///  - TensorFlow's products of few integers, which become extents of tensors;
+///  - CUB's counts of true booleans, as TensorFlow and PyTorch have them made for masks and for
+///  what
+///    is not zero, which become extents as well.
 /// Source: their sources, by their names and parameters (XLA, stream_executor/cuda; TensorFlow,
 /// core/kernels/concat_lib_gpu_impl.cu.cc, reduction_gpu_kernels.cu.h; CUB, device_reduce.cuh).
 [[nodiscard]] const SimgpuKernel* framework_kernel(std::string_view name);
