@@ -115,7 +115,7 @@ class WeightProduct {
 }  // namespace
 
 void probe_host_page_products(const ProbeSetting& setting, const ProbeReport& report) {
-  const int extent = setting.pick(4096, 4096, 256);
+  const int extent = setting.pick(4096, 4096, 1024);  // a page, so that all of it counts
   const auto batches =
       setting.pick<std::vector<int>>({1, 16, 256, 2048}, {1, 16, 256, 2048}, {1, 16});
   constexpr std::array<ProductType, 2> kTypes{
