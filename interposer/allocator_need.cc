@@ -20,17 +20,17 @@ struct Sign {
   std::string_view what;
 };
 constexpr std::array kSigns = {
-    Sign{"CUDAGraph(", "CUDA graphs"},
+    Sign{"cuda.CUDAGraph(", "CUDA graphs"},
     Sign{"cuda.graph(", "CUDA graphs"},
-    Sign{"make_graphed_callables", "CUDA graphs"},
-    Sign{"MemPool(", "torch.cuda.MemPool"},
+    Sign{"cuda.make_graphed_callables(", "CUDA graphs"},
+    Sign{"cuda.MemPool(", "torch.cuda.MemPool"},
     Sign{"_record_memory_history", "PyTorch's memory snapshots"},
     Sign{"_dump_snapshot", "PyTorch's memory snapshots"},
     Sign{"memory._snapshot", "PyTorch's memory snapshots"},
-    Sign{"\"reduce-overhead\"", "mode=\"reduce-overhead\""},
-    Sign{"'reduce-overhead'", "mode=\"reduce-overhead\""},
-    Sign{"\"max-autotune\"", "mode=\"max-autotune\""},
-    Sign{"'max-autotune'", "mode=\"max-autotune\""},
+    Sign{"mode=\"reduce-overhead\"", "mode=\"reduce-overhead\""},
+    Sign{"mode='reduce-overhead'", "mode=\"reduce-overhead\""},
+    Sign{"mode=\"max-autotune\"", "mode=\"max-autotune\""},
+    Sign{"mode='max-autotune'", "mode=\"max-autotune\""},
 };
 
 /// Packages whose engines capture graphs over several streams.
@@ -52,11 +52,15 @@ std::string_view without_indent(std::string_view line) {
 }
 
 bool imports(std::string_view line, std::string_view package) {
-  for (const std::string_view keyword : {"import ", "from "}) {
-    if (line.starts_with(keyword) &&
-        begins_with_name(without_indent(line.substr(keyword.size())), package)) {
-      return true;
-    }
+  constexpr std::string_view kFrom = "from ";
+  constexpr std::string_view kImport = "import ";
+  if (line.starts_with(kFrom)) {
+    return begins_with_name(without_indent(line.substr(kFrom.size())), package);
+  }
+  if (!line.starts_with(kImport)) return false;
+  for (std::size_t at = kImport.size(); at < line.size(); at = line.find(',', at)) {
+    if (line[at] == ',') ++at;
+    if (begins_with_name(without_indent(line.substr(at)), package)) return true;
   }
   return false;
 }
@@ -144,8 +148,10 @@ std::optional<AllocatorNeed> allocator_need_of(
       break;
   }
   for (std::size_t at = command.arguments; !what && at < words.size(); ++at) {
-    if (words[at] == "reduce-overhead") what = "mode=\"reduce-overhead\"";
-    if (words[at] == "max-autotune") what = "mode=\"max-autotune\"";
+    // --mode MODE, or --mode=MODE
+    const std::string_view value = std::string_view(words[at]).substr(words[at].find('=') + 1);
+    if (value == "reduce-overhead") what = "mode=\"reduce-overhead\"";
+    if (value == "max-autotune") what = "mode=\"max-autotune\"";
   }
   if (!what) return std::nullopt;
   return AllocatorNeed{std::string(*what), std::move(program)};

@@ -1,11 +1,13 @@
 #include "interposer/exit_report.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
@@ -29,6 +31,17 @@ namespace superpipe {
 namespace {
 
 std::atomic<bool> has_refused{false};
+std::atomic_flag is_ending;  ///< by end_process()
+
+/// Has a Python program write what it has printed, if the calling thread may run Python: its
+/// streams are none of the C library's.
+void flush_python() noexcept {
+  const auto may_run = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  const auto run =
+      reinterpret_cast<int (*)(const char*)>(::dlsym(RTLD_DEFAULT, "PyRun_SimpleString"));
+  if (may_run == nullptr || run == nullptr || may_run() != 1) return;
+  (void)run("import sys; sys.stdout.flush(); sys.stderr.flush()");
+}
 
 ProcessName name_of_this_process() {
   return process_name(::getpid(), [](const char* name) { return std::getenv(name); });
@@ -58,6 +71,23 @@ void write_report(SettingId id, const char* variable, const std::string& path,
   if (const auto problem = write_run_file(variable, path, text, claim)) {
     log_line(LogLevel::kError, std::string(variable_of(id)) + ": " + *problem);
   }
+}
+
+void report() noexcept {
+  ManagedContext* const managed = ContextRegistry::managed();
+  if (managed != nullptr) managed->end_progress();
+  try {
+    if (say_foreign_drivers()) note_driver_of_run();
+    const auto figures = ContextRegistry::of_process().figures();
+    has_refused =
+        figures && figures->refused_operations + figures->residency.refused_allocations > 0;
+    if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
+  } catch (...) {
+    log_line(LogLevel::kError, "out of memory while writing the statistics");
+  }
+  if (managed != nullptr) managed->finish_trace();
+  const std::string& trace = process_configuration().trace_file;
+  if (managed == nullptr && !trace.empty()) say_if_nothing_was_recorded(trace);
 }
 
 }  // namespace
@@ -90,26 +120,17 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
   }
 }
 
+bool was_refused_before_report() noexcept { return has_refused; }
+
 void report_at_exit() noexcept {
-  static std::atomic_flag is_reported;
-  if (is_reported.test_and_set()) return;
-  ManagedContext* const managed = ContextRegistry::managed();
-  if (managed != nullptr) managed->end_progress();
-  try {
-    if (say_foreign_drivers()) note_driver_of_run();
-    const auto figures = ContextRegistry::of_process().figures();
-    has_refused =
-        figures && figures->refused_operations + figures->residency.refused_allocations > 0;
-    if (figures) write_reports(*figures, process_configuration(), name_of_this_process());
-  } catch (...) {
-    log_line(LogLevel::kError, "out of memory while writing the statistics");
-  }
-  if (managed != nullptr) managed->finish_trace();
-  const std::string& trace = process_configuration().trace_file;
-  if (managed == nullptr && !trace.empty()) say_if_nothing_was_recorded(trace);
+  // A second caller waits for the first one: its process ends then.
+  static std::once_flag once;
+  std::call_once(once, report);
 }
 
-bool was_refused_before_report() noexcept { return has_refused; }
+void wait_if_process_ends() noexcept {
+  while (is_ending.test()) ::pause();
+}
 
 void flush_what_is_printed() noexcept {
   for (std::FILE* const stream : {stdout, stderr}) {
@@ -120,10 +141,8 @@ void flush_what_is_printed() noexcept {
 }
 
 void end_process(int code) noexcept {
-  static std::atomic_flag is_ending;
-  if (is_ending.test_and_set()) {
-    for (;;) ::pause();
-  }
+  if (is_ending.test_and_set()) wait_if_process_ends();
+  flush_python();
   report_at_exit();
   flush_what_is_printed();
   ::_exit(code);

@@ -28,6 +28,9 @@ void write_reports(const RunFigures& figures, const Configuration& configuration
 /// call would fail, hang or crash.
 void report_at_exit() noexcept;
 
+/// Where another thread is in end_process(), does not return.
+void wait_if_process_ends() noexcept;
+
 /// Whether a launch, a copy or an allocation of this process had been refused by then: an error at
 /// its end is mostly of that.
 bool was_refused_before_report() noexcept;

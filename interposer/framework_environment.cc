@@ -142,6 +142,16 @@ std::optional<std::string> with_async_backend(std::string_view options) {
   return std::string(kept) + (kept.empty() ? "" : ",") + "backend:cudaMallocAsync";
 }
 
+std::string without_async_backend(std::string_view options) {
+  std::string kept;
+  for_each_option(options, [&](std::string_view option) {
+    if (!is_option(option, "backend", "cudaMallocAsync")) {
+      kept.append(kept.empty() ? "" : ",").append(option);
+    }
+  });
+  return kept;
+}
+
 // XLA's own word for the graphs.
 std::optional<std::string> without_command_buffers(std::string_view flags) {
   constexpr std::string_view kFlag = "--xla_gpu_enable_command_buffer";
@@ -173,9 +183,25 @@ bool set_framework_allocators() noexcept {
   return agreed;
 }
 
-void keep_pytorch_allocator() noexcept {
+bool keep_pytorch_allocator() noexcept try {
+  if (chose_pytorch_allocator()) {
+    for (const char* const name : kPyTorchVariables) {
+      const char* const value = std::getenv(name);
+      if (value == nullptr) continue;
+      const std::string kept = without_async_backend(value);
+      kept.empty() ? ::unsetenv(name) : ::setenv(name, kept.c_str(), /*overwrite=*/1);
+    }
+    ::unsetenv(kChosenVariable);
+  }
+  for (const char* const name : kPyTorchVariables) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && names_backend(value)) return false;
+  }
   set_other_allocators();
   ::setenv("SUPERPIPE_ALLOCATOR", "native", /*overwrite=*/1);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // PyTorch prefers what stands under its new name.

@@ -29,9 +29,14 @@ std::optional<std::string> with_async_backend(std::string_view options);
 /// @return whether all of them are now as we want them; false: the user chose otherwise.
 bool set_framework_allocators() noexcept;
 
-/// The same for TensorFlow and JAX alone, in a process that needs PyTorch's own allocator; those
-/// that it starts are told so by SUPERPIPE_ALLOCATOR. Not thread-safe.
-void keep_pytorch_allocator() noexcept;
+/// The value `options` of such a variable without the backend that with_async_backend() adds.
+std::string without_async_backend(std::string_view options);
+
+/// The same for TensorFlow and JAX alone, in a process that needs PyTorch's own allocator: takes
+/// back what superpipe chose for PyTorch in a process that started this one. Those that this one
+/// starts are told by SUPERPIPE_ALLOCATOR. Not thread-safe. @return whether PyTorch's own allocator
+/// stays; false: the user chose another one, and nothing was changed.
+bool keep_pytorch_allocator() noexcept;
 
 /// Whether the variables have PyTorch allocate as they do because superpipe set them, in this
 /// process or in one that started it, and not because the user chose it. Not thread-safe.

@@ -72,8 +72,7 @@ void on_exit_with(int status, void* /*data*/) {
 bool choose_allocators(std::vector<std::string>& lines) {
   const bool is_open = std::getenv(variable_of(SettingId::kAllocator)) == nullptr;
   const auto need = is_open ? allocator_need_of_process() : std::nullopt;
-  if (!need) return set_framework_allocators();
-  keep_pytorch_allocator();
+  if (!need || !keep_pytorch_allocator()) return set_framework_allocators();
   lines.push_back("PyTorch keeps its own allocator, which " + need->program + " needs for " +
                   need->what +
                   ": its blocks are moved, each of several tensors (--allocator async "
@@ -154,6 +153,7 @@ __attribute__((constructor)) void start() {
 __attribute__((destructor)) void finish() {
   if (::getpid() != owner || hooks_disabled.load()) return;
   report_at_exit();
+  wait_if_process_ends();
   // No driver call from here on: its destructors may have run. The worker is stopped, its streams
   // and buffers go with the process.
   hooks_disabled.store(true, std::memory_order_relaxed);

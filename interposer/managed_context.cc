@@ -326,15 +326,17 @@ std::string ManagedContext::name_of_launch(KernelId kernel) const {
 CUresult ManagedContext::failure(Status status, CallKind kind) noexcept {
   const bool is_without_room =
       status == Status::kWorkingSetTooLarge || status == Status::kOutOfDeviceMemory;
-  if (kind == CallKind::kSubmission && is_without_room) note_refused_operation();
+  const bool is_refused =
+      is_without_room || status == Status::kTimedOut || status == Status::kOutOfHostMemory;
+  if (kind == CallKind::kSubmission && is_refused) note_refused_operation(is_without_room);
   const CUresult sticky = status == Status::kDeviceError ? sticky_error() : CUDA_SUCCESS;
   return sticky != CUDA_SUCCESS ? sticky : to_curesult(status, kind);
 }
 
 // A framework may take another algorithm when a launch fails, and say nothing: with other bits.
-void ManagedContext::note_refused_operation() noexcept {
+void ManagedContext::note_refused_operation(bool is_without_room) noexcept {
   refused_operations_.fetch_add(1, std::memory_order_relaxed);
-  if (trace_ != nullptr) {
+  if (trace_ != nullptr && is_without_room) {
     trace_->add(std::chrono::steady_clock::now(),
                 TraceMark{TraceMark::kPoint, trace_->intern_text(kTraceRefusal), 0});
   }

@@ -100,7 +100,7 @@ class ManagedContext {
   }
 
   /// What a call of the program answers when ours failed with `status`: the error that a kernel
-  /// left behind, if that is why, as the driver's own calls do. An operation that found no room is
+  /// left behind, if that is why, as the driver's own calls do. An operation that is refused is
   /// counted, and with SUPERPIPE_STRICT it ends the process. REQUIRES: the calling thread holds no
   /// lock of superpipe's.
   [[nodiscard]] CUresult failure(Status status, CallKind kind) noexcept;
@@ -200,7 +200,7 @@ class ManagedContext {
   std::string join_host_ledger();
   [[nodiscard]] ResidencyOptions residency_options();
   [[nodiscard]] BudgetAnswer standing_refusal() const noexcept;
-  void note_refused_operation() noexcept;
+  void note_refused_operation(bool is_without_room) noexcept;
   std::string show();
   void warn_of_being_alone(std::string_view no_ledger, std::string_view no_segment) const;
   [[nodiscard]] LiveFigures live_figures() const;

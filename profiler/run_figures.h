@@ -86,8 +86,8 @@ struct RunFigures {
   Bytes headroom;  ///< of the budget, kept free for what the driver takes without being asked
   ResidencyStats residency;
   std::uint64_t launches_without_buffers = 0;
-  std::uint64_t refused_operations = 0;  ///< launches, copies and fills without room on the device
-  std::uint64_t tensor_maps = 0;         ///< that the program had encoded of managed buffers
+  std::uint64_t refused_operations = 0;         ///< launches, copies and fills that failed
+  std::uint64_t tensor_maps = 0;                ///< that the program had encoded of managed buffers
   std::optional<double> link_bytes_per_second;  ///< measured on superpipe's own transfers
   double overhead_ns_p50 = 0;
   double overhead_ns_p99 = 0;

@@ -141,10 +141,11 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times,
         "\n";
   }
   if (figures.refused_operations > 0) {
-    text += "superpipe: " + std::to_string(figures.refused_operations) +
-            (figures.refused_operations == 1 ? " launch or copy was" : " launches or copies were") +
-            " refused for lack of room: what went on after that may have been computed in another "
-            "way, with other bits (--strict ends the program instead)\n";
+    text +=
+        "superpipe: " + std::to_string(figures.refused_operations) +
+        (figures.refused_operations == 1 ? " launch or copy was" : " launches or copies were") +
+        " refused: what went on after that may have been computed in another way, with other bits "
+        "(--strict ends the program instead)\n";
   }
   return process.is_one_of_several ? named_lines(std::move(text), process.text()) : text;
 }

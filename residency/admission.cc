@@ -19,7 +19,10 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   Attempt attempt = begin(set);
   attempt.over_limit = set.turn == nullptr;
   const bool may_end_turn = set.turn != nullptr && !decision.fetch_before_launch;
-  if (attempt.working_set > core_.ledger.limit()) (void)core_.claim(attempt.working_set);
+  const bool goes_by_parts = set.may_shrink && set.kernel == KernelId{};
+  if (attempt.working_set > core_.ledger.limit() && !goes_by_parts) {
+    (void)core_.claim(attempt.working_set);
+  }
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   for (;;) {
     const auto missing = demand_missing(set, attempt);
@@ -386,7 +389,7 @@ void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
 bool Admission::is_small_memory_to_blame(KernelId kernel) {
   constexpr std::uint64_t kLargePart = 4;
   const Bytes budget = core_.passthrough.budget().value_or(Bytes{});
-  return kLargePart * core_.passthrough.bytes() >= budget && !core_.options.is_graph(kernel);
+  return kLargePart * core_.passthrough.counted() >= budget && !core_.options.is_graph(kernel);
 }
 
 void Admission::warn_immovable(const Attempt& attempt) {

@@ -36,7 +36,7 @@ std::span<const Piece> first_run(std::span<const Piece> pieces) REQUIRES(manager
 }  // namespace
 
 Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle stream, bool in,
-                                    UseToken& token) try {
+                                    UseToken& token, bool may_come_in) try {
   token.count_ = 0;
   const auto capturing = streams_.is_capturing(stream);
   if (!capturing.ok()) return capturing.status();
@@ -66,6 +66,7 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
       return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.slab);
     };
     if (use.capturing || is_broken || (!run.empty() && stays())) {
+      if (!may_come_in) return Status::kNotYet;
       const Status status = begin_on_device(id, use, token);
       if (status != Status::kOk) return status;
       return CopyRoute{nullptr, size};
@@ -103,6 +104,7 @@ Result<CopyRoute> CopyRoutes::begin_in_place(Address address, Bytes size, Stream
   if (!capturing.ok()) return capturing.status();
   const ManagerLock lock(core_.mutex);
   UseTracker::Use use{{&address, 1}, stream, in, *capturing};
+  use.may_shrink = true;  // the caller has another way, or says what failed
   uses_.prepare(use, token);
   const std::uint32_t index = core_.arena->index_at(address);
   if (index == Arena::kNobody) return Status::kInvalidValue;

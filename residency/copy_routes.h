@@ -27,9 +27,10 @@ class CopyRoutes {
              HostDigests& digests)
       : core_(core), streams_(streams), mover_(mover), uses_(uses), digests_(digests) {}
 
-  /// `in`: the copy writes the buffer.
+  /// `in`: the copy writes the buffer. `may_come_in`: where it cannot go to the host copy, and the
+  /// buffer is out, that comes in; else kNotYet is returned.
   Result<CopyRoute> begin(Address address, Bytes size, StreamHandle stream, bool in,
-                          UseToken& token) EXCLUDES(manager_lock);
+                          UseToken& token, bool may_come_in = true) EXCLUDES(manager_lock);
 
   /// A copy on the device: the buffer comes in if it is out.
   Result<CopyRoute> begin_in_place(Address address, Bytes size, StreamHandle stream, bool in,

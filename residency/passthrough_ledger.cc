@@ -8,6 +8,8 @@
 namespace superpipe {
 namespace {
 
+// Of the budget, such a part at most is kept free for what pools take at a time.
+constexpr std::uint64_t kPartForPools = 8;
 // By so much a right guess may be off.
 constexpr std::uint64_t kMostBlocksOff = 4;
 
@@ -70,14 +72,19 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
 }
 
 // A pool takes more of the device at a time than the allocation for which it had none left. What
-// was allocated before that one fitted what the pool had.
+// was allocated before that one fitted what the pool had. What an allocation that has not returned
+// has taken is no pool's, nor what a graph or loaded code has.
 void PassthroughLedger::note_pool_growth(const Sample& sample, Bytes share) noexcept {
+  const std::uint8_t changes =
+      sample.changes | sample.under_way | under_way() | changes_.load(std::memory_order_acquire);
+  const bool may_be_of_others = sample.taken > 0 ||
+                                (changes & bit_of(PassthroughChange::kGrowth)) != 0 ||
+                                in_flight_.load(std::memory_order_acquire) > 0;
   const Bytes counted{sample.grown};
-  const bool is_of_others = sample.taken > 0 || ((sample.changes | sample.under_way) &
-                                                 bit_of(PassthroughChange::kGrowth)) != 0;
   const Bytes beyond = saturating_subtract(share, sampled_ + counted);
-  if (!budget_ || is_of_others || counted == Bytes{} || beyond == Bytes{}) return;
-  pool_growth_ = std::max(pool_growth_, beyond + std::min(counted, block_));
+  if (!budget_ || may_be_of_others || counted == Bytes{} || beyond == Bytes{}) return;
+  const Bytes most{budget_->count() / kPartForPools};
+  pool_growth_ = std::max(pool_growth_, std::min(beyond + std::min(counted, block_), most));
 }
 
 void PassthroughLedger::set_share(Bytes share, Bytes used) noexcept {

@@ -96,9 +96,11 @@ class PassthroughLedger {
   /// more: then pages have to leave before the driver takes these. Without a headroom nothing is
   /// kept free, and it is false. Three loads.
   [[nodiscard]] bool outgrows_headroom(Bytes size) const noexcept {
-    const Bytes taken{grown_.load(std::memory_order_relaxed) +
-                      in_flight_.load(std::memory_order_relaxed)};
-    return headroom_ > Bytes{} && taken + size > headroom_;
+    return headroom_ > Bytes{} && grown_or_in_flight() + size > headroom_;
+  }
+  /// What has been allocated since the last sample, or is being, beyond what is kept free for it.
+  [[nodiscard]] Bytes beyond_room() const noexcept {
+    return saturating_subtract(grown_or_in_flight(), std::max(headroom_, pool_growth_));
   }
 
   /// The driver is about to be asked for a pass-through allocation of `size` bytes: the device may
@@ -146,6 +148,9 @@ class PassthroughLedger {
     changes_under_way_[index_of(change)].fetch_sub(1, std::memory_order_release);
     return before == 0;
   }
+
+  /// Of it, at most so much is of allocations that hooks counted: not code, nor other contexts.
+  [[nodiscard]] Bytes counted() const noexcept { return std::min(counted_ + grown(), bytes()); }
 
   /// Pass-through memory, as far as it is known.
   [[nodiscard]] Bytes bytes() const noexcept { return sampled_ + grown(); }
@@ -278,6 +283,10 @@ class PassthroughLedger {
     const bool soon =
         grown().count() > sample_above_ || changes_.load(std::memory_order_relaxed) != 0;
     return sampled_at_ + (soon ? kShortestInterval : interval_);
+  }
+  [[nodiscard]] Bytes grown_or_in_flight() const noexcept {
+    return Bytes{grown_.load(std::memory_order_relaxed) +
+                 in_flight_.load(std::memory_order_relaxed)};
   }
   /// What was foreseen since the last sample, taken or not.
   [[nodiscard]] Bytes foreseen() const noexcept {

@@ -125,6 +125,8 @@ struct ResidencyCore {
   /// never for work of the program. What had to be guessed is settled as `settling` says, which
   /// may take milliseconds. @return whether the estimate or the limit is another one now.
   bool sample_passthrough(Settling settling = Settling::kWhenDue) noexcept REQUIRES(manager_lock);
+  /// The same without ever asking what this process has of it.
+  bool take_sample() noexcept REQUIRES(manager_lock);
   /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
   /// answer can be compared with our count. To be called before a decision to create or destroy a
   /// page. Opens the mutex. @return false if the manager has ended meanwhile, or the device does
@@ -362,7 +364,6 @@ struct ResidencyCore {
  private:
   Status reserve_addresses();
   bool hold_pages_still() noexcept REQUIRES(manager_lock);
-  bool take_sample() noexcept REQUIRES(manager_lock);
   void follow_sample() noexcept REQUIRES(manager_lock);
   /// What has to be as it was for what this process has to count.
   enum class Fit : std::uint8_t { kAll, kPagesAlone };

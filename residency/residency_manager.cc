@@ -108,22 +108,26 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
 
 bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
   if (!admits_passthrough(size, Asker::kAllocation)) return false;
-  const bool outgrows = core.passthrough.outgrows_headroom(size);
-  core.passthrough.begin_allocation(size);
-  if (outgrows) leave_room_for(size);
+  if (core.passthrough.outgrows_headroom(size) && !core.options.overflow_allowed) {
+    leave_room_for(size);
+  } else {
+    core.passthrough.begin_allocation(size);
+  }
   return true;
 }
 
-// Pages leave the headroom free, of which a new allocation may not find enough any more. A sample
-// counts what was taken of it as used, and pages make it free again. Work that they wait for may
-// wait for the program (I7): then the allocation exceeds the budget until they have left.
+// Begins an allocation. Pages leave the headroom free, of which a new allocation may not find
+// enough any more. A sample counts what was taken of it as used, and pages make it free again. Work
+// that they wait for may wait for the program (I7): then the allocation exceeds the budget until
+// they have left.
 void ResidencyManager::Impl::leave_room_for(Bytes size) noexcept {
   const ManagerLock lock(core.mutex);
-  if (core.stopped || core.abandoned || !core.ledger.is_hard()) return;
-  (void)core.sample_passthrough();
+  const bool may_wait = !core.stopped && !core.abandoned && core.ledger.is_hard();
+  if (may_wait) (void)core.take_sample();
+  core.passthrough.begin_allocation(size);
+  if (!may_wait) return;
   core.refresh_limit();
-  const Bytes beyond = saturating_subtract(size, core.passthrough.headroom());
-  const Bytes left = saturating_subtract(core.ledger.limit(), beyond);
+  const Bytes left = saturating_subtract(core.ledger.limit(), core.passthrough.beyond_room());
   const auto patience = std::chrono::ceil<std::chrono::milliseconds>(core.options.patience());
   (void)admission.shrink_to(left, patience);
   core.flush_warnings();
@@ -522,6 +526,12 @@ void ResidencyManager::end_hold(UseToken& token) noexcept {
 Result<CopyRoute> ResidencyManager::begin_copy_in(Address address, Bytes size, StreamHandle stream,
                                                   UseToken& token) {
   return impl_->copies.begin(address, size, stream, true, token);
+}
+
+Result<CopyRoute> ResidencyManager::begin_copy_where_it_is(Address address, Bytes size,
+                                                           StreamHandle stream, bool in,
+                                                           UseToken& token) {
+  return impl_->copies.begin(address, size, stream, in, token, /*may_come_in=*/false);
 }
 
 Result<CopyRoute> ResidencyManager::begin_copy_in_place(Address address, Bytes size,

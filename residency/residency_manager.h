@@ -105,6 +105,11 @@ class ResidencyManager {
   Result<CopyRoute> begin_copy_out(Address address, Bytes size, StreamHandle stream,
                                    UseToken& token);
 
+  /// The same, but that nothing comes in: another use may be held meanwhile. `in`: the copy writes
+  /// the buffer. @return kNotYet if the bytes can be used on the device alone, and are not there.
+  Result<CopyRoute> begin_copy_where_it_is(Address address, Bytes size, StreamHandle stream,
+                                           bool in, UseToken& token);
+
   /// The same, of a copy for which the buffer comes in if it is out. `in`: the copy writes the
   /// buffer. @return a route of no host copy; as begin_use().
   Result<CopyRoute> begin_copy_in_place(Address address, Bytes size, StreamHandle stream, bool in,

@@ -219,7 +219,10 @@ CUresult submit_linear_parts(ManagedContext& managed, const LinearBatch& batch, 
       return bytes(i, part.to - copy.to, part.size);
     });
     const bool is_done = result != CUDA_SUCCESS || batch.access_of(i) != SourceAccess::kAtOnce;
-    return is_done ? result : driver().cuStreamSynchronize(driver_stream(stream));
+    if (is_done) return result;
+    // A capture of another thread is none of its business.
+    const RelaxedCaptureMode mode;
+    return driver().cuStreamSynchronize(driver_stream(stream));
   };
   std::vector<std::size_t> others;
   others.reserve(batch.count);

@@ -16,9 +16,8 @@ Status CopyEnd::note(const Result<CopyRoute>& route) noexcept {
 
 Status CopyEnd::begin_where_it_is(Bytes size) noexcept {
   if (!managed_.in_arena(address_)) return note(CopyRoute{nullptr, size});
-  ResidencyManager& residency = managed_.residency();
-  return note(is_written_ ? residency.begin_copy_in(address_, size, stream_, token_)
-                          : residency.begin_copy_out(address_, size, stream_, token_));
+  return note(
+      managed_.residency().begin_copy_where_it_is(address_, size, stream_, is_written_, token_));
 }
 
 Status CopyEnd::begin_on_device(Bytes size) noexcept {
@@ -36,32 +35,30 @@ void CopyEnd::trace(std::size_t count) const noexcept {
 }
 
 Status DeviceCopyPart::begin() noexcept {
-  const Status status = begin_where_they_are();
-  if (status != Status::kOk || from_.host() == nullptr || to_.host() == nullptr) return status;
+  Status status = begin_both(nullptr);
+  const bool is_on_host = status == Status::kOk && from_.host() != nullptr && to_.host() != nullptr;
+  if (status != Status::kNotYet && !is_on_host) return status;
   permit_ = HostFunctionPermit::ask();
-  if (permit_.is_given()) return Status::kOk;
+  if (is_on_host && permit_.is_given()) return Status::kOk;
   // The device makes it, where it has room for one of the two.
-  end(/*submitted=*/false);
-  if (begin_on_device() == Status::kOk) return Status::kOk;
+  if (is_on_host) end(/*submitted=*/false);
+  for (CopyEnd* const first : {&to_, &from_}) {
+    if (begin_both(first) == Status::kOk) return Status::kOk;
+  }
   permit_ = HostFunctionPermit::insist();
-  return begin_where_they_are();
+  return begin_both(nullptr);
 }
 
-Status DeviceCopyPart::begin_where_they_are() noexcept {
-  // Whatever does not lie in its buffer is refused before any of it is copied.
+// `first` comes to the device, for which it may have to wait: nothing is held meanwhile. What does
+// not lie in its buffer is refused before any of it is copied.
+Status DeviceCopyPart::begin_both(CopyEnd* first) noexcept {
   const Bytes all{copy_.size};
-  if (const Status status = from_.begin_where_it_is(all); status != Status::kOk) return status;
-  const Status status = to_.begin_where_it_is(all);
-  if (status != Status::kOk) from_.end(/*submitted=*/false);
-  return status;
-}
-
-// The target first, which may have to wait for room: nothing is held meanwhile.
-Status DeviceCopyPart::begin_on_device() noexcept {
-  const Bytes all{copy_.size};
-  if (const Status status = to_.begin_on_device(all); status != Status::kOk) return status;
-  const Status status = from_.begin_where_it_is(all);
-  if (status != Status::kOk) to_.end(/*submitted=*/false);
+  CopyEnd& second = first == &to_ ? from_ : to_;
+  CopyEnd& other = first == &to_ ? to_ : from_;
+  Status status = first != nullptr ? other.begin_on_device(all) : other.begin_where_it_is(all);
+  if (status != Status::kOk) return status;
+  status = second.begin_where_it_is(all);
+  if (status != Status::kOk) other.end(/*submitted=*/false);
   return status;
 }
 

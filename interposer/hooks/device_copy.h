@@ -37,8 +37,8 @@ class CopyEnd {
       : managed_(managed), address_(address), stream_(stream), is_written_(is_written) {}
 
   /// Begins to use the first bytes of `size`, where they are. Nothing is brought to the device for
-  /// it, so that the other end may be in use meanwhile. @return as
-  /// ResidencyManager::begin_copy_in().
+  /// it, so that the other end may be in use meanwhile.
+  /// @return as ResidencyManager::begin_copy_where_it_is().
   Status begin_where_it_is(Bytes size) noexcept;
   /// Begins to use all of `size` on the device. @return as ResidencyManager::begin_copy_in_place().
   Status begin_on_device(Bytes size) noexcept;
@@ -72,7 +72,8 @@ class DeviceCopyPart {
         from_(managed, copy.from, copy.stream, false),
         to_(managed, copy.to, copy.stream, true) {}
 
-  /// Begins to use both ends. @return as CopyEnd.
+  /// Begins to use both ends. @return as CopyEnd; kNotYet if they can only be used on the device
+  /// together.
   Status begin() noexcept;
   /// How many of the first bytes can go in one way.
   [[nodiscard]] std::size_t size() const noexcept {
@@ -88,14 +89,23 @@ class DeviceCopyPart {
   void trace() const noexcept;
 
  private:
-  Status begin_where_they_are() noexcept;
-  Status begin_on_device() noexcept;
+  Status begin_both(CopyEnd* first) noexcept;
 
   const DeviceCopy& copy_;
   CopyEnd from_;
   CopyEnd to_;
   HostFunctionPermit permit_;  ///< where both ends are on the host
 };
+
+/// Makes `copy` through `call`, which hands a DeviceCopy to the driver, with its buffers on the
+/// device together. @return as submit_using().
+template <typename Call>
+CUresult copy_as_a_whole(const DeviceCopy& copy, const Call& call) noexcept {
+  UsedWords used;
+  used.add_reads(copy.from);
+  used.add_writes(copy.to);
+  return submit_using(used, copy.stream, [&] { return call(copy); });
+}
 
 /// Makes `copy` by parts. `call` hands a DeviceCopy to the driver, both ends of which are on the
 /// device. REQUIRES: events order the stream. @return what the driver said, or why a part could not
@@ -108,6 +118,7 @@ CUresult copy_device_in_parts(ManagedContext& managed, const DeviceCopy& copy,
     DeviceCopyPart part(managed, rest);
     const Status status =
         traced_wait(managed.trace(), TraceWait::kLaunch, [&] { return part.begin(); });
+    if (status == Status::kNotYet) return copy_as_a_whole(rest, call);
     if (status != Status::kOk) return managed.failure(status, CallKind::kSubmission);
     left = Bytes{part.size()};
     part.trace();

@@ -25,6 +25,7 @@ TEST(AllocatorNeedIn, IsOfWhatPyTorchsOtherAllocatorLacks) {
               Optional(std::string("PyTorch's memory snapshots")));
   EXPECT_THAT(allocator_need_in("model = torch.compile(model, mode='reduce-overhead')"),
               Optional(std::string("mode=\"reduce-overhead\"")));
+  EXPECT_THAT(allocator_need_in("import os, vllm, sys"), Optional(std::string("vLLM")));
   EXPECT_THAT(allocator_need_in("compile(mode=\"max-autotune\")"),
               Optional(std::string("mode=\"max-autotune\"")));
 }
@@ -33,7 +34,8 @@ TEST(AllocatorNeedIn, IsNoneOfOtherNamesAndOfComments) {
   for (const char* const text :
        {"", "\n\n", "import torch", "# import vllm", "  # MemPool()", "import vllm_tools",
         "from my_vllm import x", "important = vllm", "mode=\"max-autotune-no-cudagraphs\"",
-        "compile(mode=\"default\")", "if torch.cuda.graphs:"}) {
+        "compile(mode=\"default\")", "if torch.cuda.graphs:", "import os, vllm_tools",
+        "choices=[\"default\", \"reduce-overhead\"]", "pool = NumaMemPool()"}) {
     EXPECT_EQ(allocator_need_in(text), std::nullopt) << text;
   }
 }
@@ -71,6 +73,8 @@ TEST_F(AllocatorNeedOfTest, IsThatOfAModuleOrACommand) {
 
 TEST_F(AllocatorNeedOfTest, IsThatOfTheProgramsArguments) {
   EXPECT_EQ(what({"python", "train.py", "--compile-mode", "reduce-overhead"}),
+            "mode=\"reduce-overhead\" of train.py");
+  EXPECT_EQ(what({"python", "train.py", "--mode=reduce-overhead"}),
             "mode=\"reduce-overhead\" of train.py");
   EXPECT_EQ(what({"python", "-m", "bench", "max-autotune"}), "mode=\"max-autotune\" of bench");
 }

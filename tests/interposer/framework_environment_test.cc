@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "tests/temporary_folder.h"
 
@@ -28,6 +30,57 @@ TEST(WithoutExpandableSegments, ChangesNothingWhereThereAreNone) {
         "not_expandable_segments:True", "backend:cudaMallocAsync"}) {
     EXPECT_EQ(without_expandable_segments(options), std::nullopt) << options;
   }
+}
+
+TEST(WithoutAsyncBackend, KeepsAllOtherOptions) {
+  EXPECT_EQ(without_async_backend("backend:cudaMallocAsync"), "");
+  EXPECT_EQ(without_async_backend("max_split_size_mb:64,backend:cudaMallocAsync"),
+            "max_split_size_mb:64");
+  EXPECT_EQ(without_async_backend("backend:native,a:[b:1,c:2]"), "backend:native,a:[b:1,c:2]");
+}
+
+/// PyTorch's variables, as they were again behind the test.
+class PytorchAllocatorTest : public ::testing::Test {
+ protected:
+  PytorchAllocatorTest() { forget(); }
+  ~PytorchAllocatorTest() override { forget(); }
+
+  static void forget() {
+    for (const char* const name :
+         {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "SUPERPIPE_PYTORCH_ALLOC_CONF",
+          "SUPERPIPE_ALLOCATOR", "TF_GPU_ALLOCATOR", "TF_FORCE_GPU_ALLOW_GROWTH",
+          "XLA_PYTHON_CLIENT_ALLOCATOR", "XLA_PYTHON_CLIENT_PREALLOCATE"}) {
+      ::unsetenv(name);
+    }
+  }
+  static std::string value_of(const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? "unset" : value;
+  }
+};
+
+// As in a program of Python that a shell has started: both have the library.
+TEST_F(PytorchAllocatorTest, IsItsOwnAgainWhereAProcessBeforeHadChosenTheOtherOne) {
+  ::setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64", /*overwrite=*/1);
+  EXPECT_TRUE(set_framework_allocators());
+  EXPECT_TRUE(chose_pytorch_allocator());
+  EXPECT_TRUE(keep_pytorch_allocator());
+  EXPECT_EQ(value_of("PYTORCH_CUDA_ALLOC_CONF"), "max_split_size_mb:64");
+  EXPECT_FALSE(chose_pytorch_allocator());
+  EXPECT_EQ(value_of("SUPERPIPE_ALLOCATOR"), "native");
+  EXPECT_EQ(value_of("TF_GPU_ALLOCATOR"), "cuda_malloc_async");
+  forget();
+  EXPECT_TRUE(set_framework_allocators());
+  EXPECT_TRUE(keep_pytorch_allocator());
+  EXPECT_EQ(value_of("PYTORCH_ALLOC_CONF"), "unset");
+  EXPECT_EQ(value_of("PYTORCH_CUDA_ALLOC_CONF"), "unset");
+}
+
+TEST_F(PytorchAllocatorTest, StaysWhatTheUserChose) {
+  ::setenv("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", /*overwrite=*/1);
+  EXPECT_FALSE(keep_pytorch_allocator());
+  EXPECT_EQ(value_of("PYTORCH_ALLOC_CONF"), "backend:cudaMallocAsync");
+  EXPECT_EQ(value_of("SUPERPIPE_ALLOCATOR"), "unset");
 }
 
 TEST(IsPytorchLoaded, IsSoOnceALibraryOfItIs) {

@@ -158,7 +158,7 @@ class ManagedTest(ManagedCase):
     def test_refused_launches_are_counted_and_told_of(self):
         run = self.run_managed("too_large", SUPERPIPE_GPU_MEM="20M", SUPERPIPE_SUMMARY="1")
         self.assertEqual(run.statistics["refused_operations"], 2)
-        self.assertRegex(run.errors, r"\nsuperpipe: 2 launches or copies were refused for lack of room: .*--strict.*\n")
+        self.assertRegex(run.errors, r"\nsuperpipe: 2 launches or copies were refused: .*--strict.*\n")
         self.assertEqual(self.assert_same("forward", SUPERPIPE_K=2).statistics["refused_operations"], 0)
 
     def test_a_refused_launch_ends_the_program_when_strict(self):
