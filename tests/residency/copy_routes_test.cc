@@ -101,6 +101,35 @@ TEST_F(ShortOfSlabsCopyTest, ACopyGoesToTheDeviceLongBeforeTheWaitLimit) {
   expect_unpinned(id);
 }
 
+// Its caller holds the other end of a copy, and may have to give that up before anything comes in.
+TEST_F(ShortOfSlabsCopyTest, ACopyWhereTheBytesAreBringsNothingIn) {
+  const BufferId id = fresh(1);
+  UseToken token;
+  const auto route = routes_.begin(core_.buffers[id].base, kGranule, stream_, kIn, token,
+                                   /*may_come_in=*/false);
+  EXPECT_EQ(route.status(), Status::kNotYet);
+  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_TRUE(token.empty());
+  expect_unpinned(id);
+}
+
+TEST_F(CopyRoutesTest, ACopyWhereTheBytesAreUsesThePlaceThatTheyHave) {
+  for (const bool is_out : {false, true}) {
+    const BufferId id = is_out ? out(1, 3) : clean(1);
+    UseToken token;
+    const auto route = routes_.begin(core_.buffers[id].base, kGranule, stream_, kOut, token,
+                                     /*may_come_in=*/false);
+    ASSERT_TRUE(route.ok());
+    EXPECT_EQ(route->host != nullptr, is_out);
+    if (is_out) {
+      routes_.end(token, stream_, false);
+    } else {
+      uses_.end_use(token, stream_, false);
+    }
+    expect_unpinned(id);
+  }
+}
+
 TEST_F(ShortOfSlabsCopyTest, ACopyGetsTheSlabThatSoonComesFree) {
   const BufferId id = fresh(1);
   in_round(3, [&] { unblock(); });

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "tests/hang_limit.h"
 #include "tests/simgpu/driver/support/module_fixture.h"
@@ -157,6 +159,31 @@ TEST_F(OperandsDriver, AreOutOfReachForHostCode) {
   EXPECT_DEATH((void)*reinterpret_cast<volatile float*>(memory),
                "host code accessed device memory");
   EXPECT_DEATH(*reinterpret_cast<volatile float*>(mapped) = 1, "host code accessed device memory");
+}
+
+// A struct that was on the program's stack has half of an old pointer beside a 0 in it, and
+// something was once mapped where the word would lie. Another word that names what was mapped is an
+// address.
+TEST_F(OperandsDriver, AreNoWordsInStructsWhoseLowerHalfIsZero) {
+  constexpr std::size_t kReserved = std::size_t{8} << 30;
+  constexpr CUdeviceptr kUpperHalf = ~CUdeviceptr{0xffff'ffff};
+  CUdeviceptr reserved = 0;
+  ASSERT_EQ(cuMemAddressReserve(&reserved, kReserved, 0, 0, 0), CUDA_SUCCESS);
+  const CUdeviceptr word = (reserved + (std::size_t{1} << 32)) & kUpperHalf;
+  map(word, create());
+  unmap(word);
+  const auto run = [this](CUdeviceptr inside) {
+    std::vector<unsigned char> wide(20000);
+    std::memcpy(wide.data() + 64, &inside, sizeof inside);
+    CUdeviceptr out = map_new();
+    void* parameters[] = {wide.data(), &out};
+    EXPECT_EQ(cuLaunchKernel(function(load(), "wide"), 1, 1, 1, 32, 1, 1, 0, stream_, parameters,
+                             nullptr),
+              CUDA_SUCCESS);
+    return cuCtxSynchronize();
+  };
+  EXPECT_EQ(run(word), CUDA_SUCCESS);
+  EXPECT_EQ(run(word + 4096), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 TEST_F(OperandsDriver, MayBeUnmappedWhenTheKernelIsDone) {

@@ -95,8 +95,10 @@ void Operands::start(Range& range) const {
         space.mappings().find(range.claim.address, device_, &memory).value_or(AddressRange{});
     // Programs hand structs over as they lie on their stack, with what was there before in the
     // bytes that no member covers: there, a word that names memory which was never mapped is rather
-    // half of an old pointer beside a small number.
-    if (found.kind == MemoryKind::kReserved && (found.once_mapped || range.surely)) {
+    // half of an old pointer beside a small number. So is one whose other half is 0.
+    constexpr std::uint64_t kLowerHalf = 0xffff'ffff;
+    const bool is_likely = found.once_mapped && (range.claim.address & kLowerHalf) != 0;
+    if (found.kind == MemoryKind::kReserved && (is_likely || range.surely)) {
       throw AccessFault{.address = range.claim.address};
     }
     if (found.kind != MemoryKind::kMapped) return;
