@@ -11,17 +11,23 @@ from pathlib import Path
 from simulated_torch import Unfit
 
 HERE = Path(__file__).resolve().parent
-# Of each framework: the folder in build/, the list, and how much it installs.
-ENVIRONMENTS = {"torch": ("frameworks-venv", "requirements.txt", "6 GB"), "jax": ("jax-venv", "requirements-jax.txt", "4 GB"),
-                "tensorflow": ("tensorflow-venv", "requirements-tensorflow.txt", "6 GB")}
+# Of each framework: the folder in build/, the lists, and how much they install.
+ENVIRONMENTS = {"torch": ("frameworks-venv", ("requirements.txt", "requirements-scripts.txt"), "6 GB"),
+                "jax": ("jax-venv", ("requirements-jax.txt",), "4 GB"),
+                "tensorflow": ("tensorflow-venv", ("requirements-tensorflow.txt",), "6 GB"),
+                "onnx": ("onnx-venv", ("requirements-onnx.txt",), "3 GB")}
+
+
+def text_of(lists: tuple[str, ...]) -> str:
+    return "".join((HERE / name).read_text() for name in lists)
 
 
 def made(root: Path, framework: str = "torch") -> Path | None:
     """The interpreter of an environment that prepare() has finished, which may be at work beside the caller; None if there is none."""
-    name, requirements, _ = ENVIRONMENTS[framework]
+    name, lists, _ = ENVIRONMENTS[framework]
     folder = root / "build" / name
     stamp, python = folder / "installed.txt", folder / "bin" / "python3"
-    is_finished = stamp.is_file() and stamp.read_text() == (HERE / requirements).read_text()
+    is_finished = stamp.is_file() and stamp.read_text() == text_of(lists)
     return python if is_finished and python.exists() else None
 
 
@@ -45,17 +51,17 @@ def prepare(root: Path, framework: str = "torch") -> Path:
     """
     if python := made(root, framework):
         return python
-    name, requirements, size = ENVIRONMENTS[framework]
+    name, lists, size = ENVIRONMENTS[framework]
     folder = root / "build" / name
     python = folder / "bin" / "python3"
-    print(f"frameworks: installing {requirements} in {folder.relative_to(root)}, {size}, for minutes", file=sys.stderr, flush=True)
+    print(f"frameworks: installing {' and '.join(lists)} in {folder.relative_to(root)}, {size}, for minutes", file=sys.stderr, flush=True)
     venv.create(folder, clear=True, with_pip=True)
     # Few of all these modules are ever imported: each is compiled then.
     install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check",
-               "--requirement", str(HERE / requirements)]
+               *(word for name in lists for word in ("--requirement", str(HERE / name)))]
     if subprocess.run(install).returncode != 0:
-        raise Unfit(f"pip could not install {requirements}")
-    (folder / "installed.txt").write_text((HERE / requirements).read_text())
+        raise Unfit(f"pip could not install {' and '.join(lists)}")
+    (folder / "installed.txt").write_text(text_of(lists))
     return python
 
 

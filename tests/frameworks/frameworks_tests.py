@@ -11,8 +11,10 @@ twin          Programs under the twin: without superpipe, which says what they n
               that is kept on the device is compared before each use, and the results are those of a run on the CPU.
 reproducible  The same programs as they are, on kernels whose results are not computed: the same bytes in each run without
               superpipe, while the machine is busy, and under superpipe at parts of the peak.
-scripts       Scripts of PyTorch, JAX and TensorFlow as people write them (--scripts says of which), each the same under superpipe at
-              half of what it needs as without it: scripts/, script_runs.py.
+scripts       Scripts of PyTorch, JAX, TensorFlow and ONNX Runtime as people write them (--scripts says
+              of which), each the same under superpipe at half of what it needs as without it:
+              scripts/, script_runs.py. By auto, lru or k layers, in turn by the number of commits.
+              --short takes a part of them, which is another with every second commit.
 faults        Faults seeded in superpipe, each of which the twin has to find: seeded_faults.py. Not among the parts that run
               unless they are named: it builds superpipe once for each, which takes minutes.
 
@@ -231,14 +233,25 @@ class Runner:
     # ---- reproducible
 
     def scripts(self) -> None:
-        for framework in self.options.scripts:
-            for script, budget in script_runs.RUNS[framework]:
-                try:
-                    python = self.options.python if framework == "torch" else environment.prepare(ROOT, framework)
-                    problem, detail, said = script_runs.verify(self.build.command, python, script, budget, 3 * self.options.limit)
-                except Unfit as lack:
-                    problem, detail, said = str(lack), "", []
-                self.row("scripts", f"{framework} {script}", problem, detail, said)
+        turn = script_runs.commits()
+        policy = script_runs.policy_of(turn)
+        scripts = script_runs.chosen(self.options.scripts, self.options.only,
+                                     turn if self.options.short else None)
+        for script in scripts:
+            budget = f"{script.budget(script.percent)} MiB"
+            name = f"{script.framework} {script.name}, {policy}, {budget}"
+            try:
+                cells = script_runs.verify(self.build.command, self.python_of(script.framework), script,
+                                           [script.percent], policy, 3 * self.options.limit)
+            except Unfit as lack:
+                self.row("scripts", name, str(lack), "", [])
+                continue
+            cell = cells[script.percent]
+            self.row("scripts", name, script_runs.problem_of(cell), f"the same, {cell.detail} moved in", [])
+
+    def python_of(self, framework: str) -> Path:
+        """@raises Unfit if its packages cannot be installed."""
+        return self.options.python if framework == "torch" else environment.prepare(ROOT, framework)
 
     def reproducible(self, name: str, allocator: str) -> None:
         free = [self.child(name, twin=False, allocator=allocator, managed=False) for _ in range(self.options.runs)]
@@ -310,13 +323,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--python", type=lambda path: Path(path).absolute(),
                         help="a Python that has requirements.txt; without: build/frameworks-venv, made if needed")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "dev")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"default {','.join(PARTS)}; there is faults, too")
+    parser.add_argument("--parts", default="", help=f"default {','.join(PARTS)}; there is faults, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="programs whose name contains TEXT")
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="of PyTorch; default both")
     parser.add_argument("--fraction", type=int, default=50, metavar="PERCENT", help="of the peak, for the twin; default 50")
-    parser.add_argument("--scripts", default="torch", metavar="FRAMEWORKS",
-                        help="of which there are runs of scripts: torch,jax,tensorflow; default torch. Each is installed in "
-                             "an environment of its own in build/")
+    parser.add_argument("--scripts", default="", metavar="FRAMEWORKS",
+                        help=f"of which there are runs of scripts: {','.join(script_runs.FRAMEWORKS)}; default torch. "
+                             "Each is installed in an environment of its own in build/")
     parser.add_argument("--short", action="store_true", help="as CI runs them: few programs, --runs 2 --percent 50")
     parser.add_argument("--runs", type=int, default=5, help="reproducible: runs without superpipe; default 5")
     parser.add_argument("--percent", default="100,50,30", help="reproducible: of the peak, under superpipe; default 100,50,30")
@@ -325,11 +338,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at once; default: all cores")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
     options = parser.parse_args()
+    options.parts = options.parts or ",".join(PARTS)
+    options.scripts = options.scripts or "torch"
     options.parts, options.allocators = options.parts.split(","), options.allocators.split(",")
     if unknown := set(options.parts) - {*PARTS, "faults"} | set(options.allocators) - set(ALLOCATORS):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
     options.scripts = options.scripts.split(",")
-    if unknown := set(options.scripts) - set(script_runs.RUNS):
+    if unknown := set(options.scripts) - set(script_runs.FRAMEWORKS):
         parser.error(f"there are no scripts of {', '.join(sorted(unknown))}")
     if options.short:
         options.runs, options.percent = 2, "50"

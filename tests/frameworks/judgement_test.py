@@ -1,4 +1,6 @@
-"""How tests/frameworks judges what a run answered, whether its seeded faults fit the sources, and whose PyTorch tests take. Needs none."""
+"""How tests/frameworks judges what a run answered, which scripts run, whether its seeded faults fit the sources, and whose PyTorch
+tests take. Needs none.
+"""
 
 import json
 import os
@@ -14,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 import environment  # noqa: E402
 import frameworks_tests  # noqa: E402
 import kernel_words_check  # noqa: E402
+import script_runs  # noqa: E402
 import seeded_faults  # noqa: E402
 import stale_words  # noqa: E402
 
@@ -229,6 +232,49 @@ class KernelWords(unittest.TestCase):
         self.assertIn("2 buffers", kernel_words_check.operands_problem(self.STEPS, [{5}, {5, 6}, {6}, {6}, {5, 6}])[0])
 
 
+class Scripts(unittest.TestCase):
+    """What `superpipe verify` says of runs, and which scripts run."""
+
+    SAME = ("same with --gpu-mem 80M: 9 copies out of the device (49 MiB), exit code and output; "
+            "peak 78 MiB, 12.5 MiB moved in, 3 MiB out\n")
+    REFUSED = ("DIFFERENT with --gpu-mem 20M:\n  80 of 88 copies out of the device differ; the first: copy 9\n"
+               "  exit code 1 instead of exit code 0; its last lines on standard error:\n"
+               "    superpipe: the budget of 20971520 bytes (20 MiB) was too small for a launch of kernel void f(...), "
+               "which needs 33554432 bytes (32 MiB) at once; the smallest budget that would run it: 41943040 bytes\n")
+    DIFFERS = "DIFFERENT with --gpu-mem 40M:\n  1 of 9 copies out of the device differ; the first: copy 4\n"
+    BUDGETS = {80: 100, 40: 50, 20: 25}
+
+    def test_tell_the_same_from_what_was_refused_and_what_differs(self) -> None:
+        cells = script_runs.cells_of(self.SAME + self.DIFFERS + self.REFUSED, self.BUDGETS)
+        self.assertEqual(cells[100], script_runs.Cell("same", "12.5 MiB"))
+        self.assertEqual(cells[25], script_runs.Cell("refused", "32 MiB", "kernel void f(...)"))
+        self.assertEqual(cells[50].outcome, "differs")
+        self.assertIn("copy 4", cells[50].detail)
+
+    def test_tell_what_does_not_run_without_superpipe(self) -> None:
+        fails = ("the program fails without superpipe too (exit code 1); its last lines on standard error:\n"
+                 "    RuntimeError: CUDNN_STATUS_NOT_SUPPORTED\n")
+        cells = script_runs.cells_of(self.SAME + fails, self.BUDGETS)
+        self.assertEqual(cells, {100: script_runs.Cell("not on simgpu", "RuntimeError: CUDNN_STATUS_NOT_SUPPORTED")})
+
+    def test_have_to_be_the_same_and_to_move_data(self) -> None:
+        self.assertIsNone(script_runs.problem_of(script_runs.Cell("same", "12.5 MiB")))
+        self.assertIn("nothing", script_runs.problem_of(script_runs.Cell("same", "0 B")))
+        self.assertIn("32 MiB", script_runs.problem_of(script_runs.Cell("refused", "32 MiB", "kernel f")))
+
+    def test_are_all_in_the_table(self) -> None:
+        self.assertEqual(sorted(script.name for script in script_runs.RUNS),
+                         sorted(path.name for path in script_runs.SCRIPTS.glob("*.py")))
+
+    def test_take_turns(self) -> None:
+        for framework in script_runs.FRAMEWORKS:
+            every = set(script_runs.chosen([framework]))
+            for parity in (0, 1):  # JAX has the odd numbers of commits, TensorFlow the even ones
+                parts = [script_runs.chosen([framework], turn=turn) for turn in range(parity, 24, 2)]
+                self.assertEqual(set().union(*parts), every)
+        self.assertEqual({script_runs.policy_of(turn) for turn in range(3)}, set(script_runs.POLICIES))
+
+
 class TorchPython(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -246,7 +292,10 @@ class TorchPython(unittest.TestCase):
         self.assertIsNone(environment.torch_python(self.root))
         self.stamp.write_text("torch==0.1\n")
         self.assertIsNone(environment.torch_python(self.root))
-        self.stamp.write_text((environment.HERE / "requirements.txt").read_text())
+        lists = ("requirements.txt", "requirements-scripts.txt")
+        self.stamp.write_text((environment.HERE / lists[0]).read_text())
+        self.assertIsNone(environment.torch_python(self.root))
+        self.stamp.write_text("".join((environment.HERE / name).read_text() for name in lists))
         self.assertEqual(environment.torch_python(self.root), self.python)
 
     def test_is_the_one_that_is_named(self) -> None:
