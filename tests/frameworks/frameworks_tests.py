@@ -18,6 +18,11 @@ scripts       Scripts of PyTorch, JAX, TensorFlow and ONNX Runtime as people wri
 faults        Faults seeded in superpipe, each of which the twin has to find: seeded_faults.py. Not among the parts that run
               unless they are named: it builds superpipe once for each, which takes minutes.
 
+scripts/test --frameworks=full, which is --full, runs scripts alone: of all frameworks, with 100, 50
+and 25 % of what each needs, by auto, lru and k layers. That takes an hour or more. What was found
+stands in build/frameworks-grid.json, where the next call goes on (remove it to begin anew), and as the
+page docs/frameworks-grid.md in build/frameworks-grid.md.
+
 All is simulated. Exit code 0 if all passed, 1 if not, 2 on bad usage, 77 if skipped with one line that says why.
 """
 
@@ -36,6 +41,7 @@ from pathlib import Path
 
 import environment
 import kernel_words_check
+import script_grid
 import script_runs
 import seeded_faults
 import stale_words
@@ -253,6 +259,34 @@ class Runner:
         """@raises Unfit if its packages cannot be installed."""
         return self.options.python if framework == "torch" else environment.prepare(ROOT, framework)
 
+    def grid(self) -> None:
+        """Runs what of the grid is not in its file yet, and writes its page. Only what is the same or refused passes."""
+        grid = script_grid.Grid(ROOT / "build" / "frameworks-grid.json")
+        page = ROOT / "build" / "frameworks-grid.md"
+        for framework in self.options.scripts:
+            try:
+                python = self.python_of(framework)
+            except Unfit as lack:
+                self.row("scripts", framework, str(lack), "", [])
+                continue
+            grid.versions[framework] = script_grid.versions(python, framework)
+            for script in script_runs.chosen([framework], self.options.only):
+                for policy in script_runs.POLICIES:
+                    open_cells = [percent for percent in script_runs.PERCENTS
+                                  if grid.cell(script, policy, percent) is None]
+                    if not open_cells:
+                        continue
+                    cells = script_runs.verify(self.build.command, python, script, open_cells, policy,
+                                               9 * self.options.limit)
+                    grid.add(script, policy, cells)
+                    page.write_text(grid.markdown())
+                    wrong = [f"{percent} %: {cell.outcome}: {cell.detail}" for percent, cell in cells.items()
+                             if cell.outcome not in ("same", "refused")]
+                    self.row("scripts", f"{framework} {script.name}, {policy}", "; ".join(wrong) or None,
+                             ", ".join(f"{percent} %: {cell.outcome}" for percent, cell in cells.items()), [])
+        page.write_text(grid.markdown())
+        self.row("scripts", str(page.relative_to(ROOT)), None, f"of {len(grid.cells)} cells", [])
+
     def reproducible(self, name: str, allocator: str) -> None:
         free = [self.child(name, twin=False, allocator=allocator, managed=False) for _ in range(self.options.runs)]
         problem = alike(free, free[0])
@@ -328,8 +362,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--allocators", default=",".join(ALLOCATORS), help="of PyTorch; default both")
     parser.add_argument("--fraction", type=int, default=50, metavar="PERCENT", help="of the peak, for the twin; default 50")
     parser.add_argument("--scripts", default="", metavar="FRAMEWORKS",
-                        help=f"of which there are runs of scripts: {','.join(script_runs.FRAMEWORKS)}; default torch. "
-                             "Each is installed in an environment of its own in build/")
+                        help=f"of which there are runs of scripts: {','.join(script_runs.FRAMEWORKS)}; default torch, "
+                             "with --full all. Each is installed in an environment of its own in build/")
+    parser.add_argument("--full", action="store_true", help="the grid of scripts alone")
     parser.add_argument("--short", action="store_true", help="as CI runs them: few programs, --runs 2 --percent 50")
     parser.add_argument("--runs", type=int, default=5, help="reproducible: runs without superpipe; default 5")
     parser.add_argument("--percent", default="100,50,30", help="reproducible: of the peak, under superpipe; default 100,50,30")
@@ -338,8 +373,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at once; default: all cores")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
     options = parser.parse_args()
-    options.parts = options.parts or ",".join(PARTS)
-    options.scripts = options.scripts or "torch"
+    options.parts = options.parts or ("scripts" if options.full else ",".join(PARTS))
+    options.scripts = options.scripts or (",".join(script_runs.FRAMEWORKS) if options.full else "torch")
     options.parts, options.allocators = options.parts.split(","), options.allocators.split(",")
     if unknown := set(options.parts) - {*PARTS, "faults"} | set(options.allocators) - set(ALLOCATORS):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
@@ -384,7 +419,7 @@ def main() -> int:
             with BusyMachine():
                 runner.cases(runner.reproducible, [case for case in cases if case[0] in REPRODUCIBLE])
         if "scripts" in options.parts:
-            runner.scripts()
+            (runner.grid if options.full else runner.scripts)()
         if "faults" in options.parts:
             seeded_faults.run(runner)
         print(f"{time.monotonic() - runner.started:.0f} s\n{runner.passed} passed, {runner.failed} failed")

@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 import environment  # noqa: E402
 import frameworks_tests  # noqa: E402
 import kernel_words_check  # noqa: E402
+import script_grid  # noqa: E402
 import script_runs  # noqa: E402
 import seeded_faults  # noqa: E402
 import stale_words  # noqa: E402
@@ -273,6 +274,15 @@ class Scripts(unittest.TestCase):
                 parts = [script_runs.chosen([framework], turn=turn) for turn in range(parity, 24, 2)]
                 self.assertEqual(set().union(*parts), every)
         self.assertEqual({script_runs.policy_of(turn) for turn in range(3)}, set(script_runs.POLICIES))
+
+    def test_grid_says_what_came_of_each_cell(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = script_runs.RUNS[0]
+            grid = script_grid.Grid(Path(folder) / "grid.json")
+            grid.add(script, "auto", script_runs.cells_of(self.SAME + self.REFUSED, self.BUDGETS))
+            page = script_grid.Grid(grid.path).markdown()
+        self.assertIn("same · not run · refused (32 MiB) | not run · not run · not run", page)
+        self.assertIn("32 MiB for kernel void f(...)", page)
 
 
 class TorchPython(unittest.TestCase):

@@ -1,7 +1,8 @@
 """Scripts as people write them, each compared with itself by `superpipe verify`.
 
 Nothing is typed but the command: no variable, no preload. scripts/test --frameworks runs each
-script at one budget, by a policy that takes turns with the commits.
+script at one budget, by a policy that takes turns with the commits; --frameworks=full runs each by all
+policies at 100, 50 and 25 % of its peak (script_grid.py).
 """
 
 from __future__ import annotations
