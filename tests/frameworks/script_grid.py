@@ -23,6 +23,7 @@ PACKAGES = {
         "peft",
         "accelerate",
         "torchao",
+        "bitsandbytes",
     ),
     "jax": ("jax", "flax", "optax"),
     "tensorflow": ("tensorflow", "keras"),

@@ -1,6 +1,7 @@
 """Sessions of ONNX Runtime with its CUDA provider: a transformer's layers, and convolutions.
 
-Stands for: inference with ONNX Runtime, with host arrays and with values bound to the device.
+Stands for: inference with ONNX Runtime, with host arrays and with values bound to the device. Each
+weight has an allocation of its own: in the arena they share one, which is used as a whole.
 """
 
 import numpy as np
@@ -20,8 +21,10 @@ def session(nodes, weights, x, y):
     graph = helper.make_graph(nodes, "network", kinds[:1], kinds[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     onnx.checker.check_model(model)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     made = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CUDAExecutionProvider"]
+        model.SerializeToString(), options, providers=["CUDAExecutionProvider"]
     )
     assert made.get_providers()[0] == "CUDAExecutionProvider", made.get_providers()
     return made
