@@ -258,6 +258,18 @@ class Scripts(unittest.TestCase):
         cells = script_runs.cells_of(self.SAME + fails, self.BUDGETS)
         self.assertEqual(cells, {100: script_runs.Cell("not on simgpu", "RuntimeError: CUDNN_STATUS_NOT_SUPPORTED")})
 
+    def test_tell_what_superpipe_wrote_at_once(self) -> None:
+        small = "superpipe: a pass-through allocation of 16 bytes (16 B) fails: 31457280 bytes (30 MiB) are pass-through memory already"
+        graph = ("superpipe: a launch of kernel <CUDA graph of 30 nodes> needs 12582912 bytes (12 MiB) of managed buffers at once, "
+                 "but the budget leaves 6291456 bytes (6 MiB)")
+        self.assertEqual(script_runs.refusal_in(f"{small}\nTraceback"), script_runs.Cell("refused", "30 MiB", "small allocations"))
+        self.assertEqual(script_runs.refusal_in(graph), script_runs.Cell("refused", "12 MiB", "kernel <CUDA graph of 30 nodes>"))
+        self.assertIsNone(script_runs.refusal_in("Traceback"))
+
+    def test_take_the_flags_for_the_only_budget(self) -> None:
+        said = self.SAME.replace("--gpu-mem 80M", "superpipe and the flags")
+        self.assertEqual(script_runs.cells_of(said, {80: 50}), {50: script_runs.Cell("same", "12.5 MiB")})
+
     def test_have_to_be_the_same_and_to_move_data(self) -> None:
         self.assertIsNone(script_runs.problem_of(script_runs.Cell("same", "12.5 MiB")))
         self.assertIn("nothing", script_runs.problem_of(script_runs.Cell("same", "0 B")))
