@@ -265,6 +265,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(script_runs.refusal_in(f"{small}\nTraceback"), script_runs.Cell("refused", "30 MiB", "small allocations"))
         self.assertEqual(script_runs.refusal_in(graph), script_runs.Cell("refused", "12 MiB", "kernel <CUDA graph of 30 nodes>"))
         self.assertIsNone(script_runs.refusal_in("Traceback"))
+        self.assertEqual(script_runs.REFUSED.search("was too small for one operation, which needs 10485760 bytes (10 MiB) at once")[1],
+                         "one operation")
 
     def test_take_the_flags_for_the_only_budget(self) -> None:
         said = self.SAME.replace("--gpu-mem 80M", "superpipe and the flags")

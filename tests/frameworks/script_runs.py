@@ -48,7 +48,7 @@ RUNS = (
     Script("torch", "mezo_and_ema.py", "MeZO, averaged weights", 180),
     Script("torch", "speculative.py", "speculative decoding", 158),
     Script("torch", "compiled.py", "torch.compile", 120, 25),
-    Script("torch", "cuda_graphs.py", "CUDA graphs", 346),
+    Script("torch", "cuda_graphs.py", "CUDA graphs", 346, 60),
     Script("torch", "streams_and_threads.py", "streams and threads", 212, 25),
     Script("torch", "moves_and_saves.py", "moves, `torch.save`, views", 216),
     Script("torch", "graph_network.py", "a graph network, large embeddings", 154),
@@ -56,7 +56,7 @@ RUNS = (
     Script("torch", "quantized.py", "weights of 8 bits by torchao", 138),
     Script("torch", "bitsandbytes_weights.py", "weights of 4 and 8 bits, AdamW8bit", 216),
     Script("jax", "jax_layers.py", "layers one by one, convolution", 60, always=True),
-    Script("jax", "jax_training.py", "donation, `lax.scan`, optax", 214),
+    Script("jax", "jax_training.py", "donation, `lax.scan`, optax", 214, 60),
     Script("jax", "flax_transformer.py", "a transformer of flax", 268),
     Script("jax", "jax_placement.py", "sharding, `pinned_host`", 64),
     Script("tensorflow", "keras_fit.py", "Keras, dense", 68, always=True),
@@ -80,10 +80,12 @@ ANSWER = re.compile(
     re.MULTILINE,
 )
 MOVED = re.compile(r"; peak .*?, (.*?) moved in,")
-REFUSED = re.compile(r"too small for a launch of (.*?), which needs \d+ bytes \((.*?)\) at once")
+REFUSED = re.compile(
+    r"too small for (?:a launch of )?(.*?), which needs \d+ bytes \((.*?)\) at once"
+)
 # The same, and of small allocations, which superpipe does not manage, as it is told at once.
 LACKS = re.compile(
-    r"a launch of (.*?) needs \d+ bytes \((.*?)\) of managed buffers at once, but the budget"
+    r"superpipe: (?:a launch of )?(.*?) needs \d+ bytes \((.*?)\) of managed buffers at once, but the budget"
 )
 FULL = re.compile(
     r"a pass-through allocation of .*? fails: \d+ bytes \((.*?)\) are pass-through memory"

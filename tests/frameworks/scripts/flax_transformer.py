@@ -59,12 +59,12 @@ def write(model, word):
 
 
 words = jax.random.randint(jax.random.PRNGKey(1), (4, 24), 0, WORDS)
-for number in range(2):
-    print("step", number, "loss", step(model, optimizer, words).view(jnp.int32).item())
+losses = [step(model, optimizer, words) for _ in range(2)]
 for block in model.blocks:
     block.attention.init_cache((1, 8, WIDTH))
 word = words[:1, :1]
 for _ in range(4):
     logits = write(model, word)
     word = jnp.argmax(logits[:, -1:], -1) % WORDS
-print("logits", logits.view(jnp.int32).sum().item())
+results = jnp.stack([*losses, logits.sum()]).view(jnp.int32)
+print("losses and logits", jax.device_get(results).tolist())

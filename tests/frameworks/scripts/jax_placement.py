@@ -33,12 +33,14 @@ for matrix in weights:
 shared = jax.jit(
     jax.shard_map(mean, mesh=mesh, in_specs=PartitionSpec("data"), out_specs=PartitionSpec())
 )
-print("sharded", state.view(jnp.int32).sum().item(), shared(state).view(jnp.int32).item())
+results = [jnp.sum(state), shared(state)]
 on_host = SingleDeviceSharding(device, memory_kind="pinned_host")
 waiting = [jax.device_put(matrix, on_host) for matrix in weights]
 del weights
 state = x
 for matrix in waiting:
     state = layer(state, jax.device_put(matrix, whole))
-print("from pinned_host", state.view(jnp.int32).sum().item())
-print("back", sum(float(jnp.sum(jnp.abs(jax.device_put(each, whole)))) for each in waiting[:2]))
+results.append(jnp.sum(state))
+results += [jnp.sum(jnp.abs(jax.device_put(each, whole))) for each in waiting[:2]]
+bits = jax.device_get(jnp.stack([jax.device_put(each, whole) for each in results])).view("int32")
+print("sharded, shared, from pinned_host, back:", bits.tolist())

@@ -5,7 +5,7 @@ Stands for: zeroth-order fine-tuning of large models, and exponential moving ave
 
 import torch
 import transformers
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel, get_ema_avg_fn
 
 torch.manual_seed(0)
 model = (
@@ -32,7 +32,7 @@ def shift(seed, scale):
         weight.add_(torch.randn(weight.shape, generator=draw, device="cuda"), alpha=scale)
 
 
-averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+averaged = AveragedModel(model, avg_fn=get_ema_avg_fn(0.9))
 with torch.no_grad():
     for step in range(2):
         shift(step, 1e-3)
