@@ -38,7 +38,8 @@ All of it is simulated: on simgpu, by `superpipe verify`. A script runs twice wi
 once with each budget. "same" is the same bytes out of the device, the same output and the same exit
 code. "refused" is a launch, or small allocations, that alone need more than the budget, with how
 much they need; the program is told so. The budget is a part of the peak: 100, 50 and 25 %. The
-policies are `auto`, `lru` and `superpipeline` with as many layers as fit (k).
+policies are `auto`, `lru` and `superpipeline` with as many layers as fit (k). "not run" is what
+has not been tried yet.
 """
 
 
