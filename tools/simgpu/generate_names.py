@@ -6,6 +6,7 @@
   cudart/generated/cudart12_names.inc   of libcudart.so.12
   cudnn/generated/cudnn_names.inc       of libcudnn.so.9
   cupti/generated/cupti_names.inc       of libcupti.so.13
+  nccl/generated/nccl_names.inc         of libnccl.so.2
   nvml/generated/nvml_names.inc         of libnvidia-ml.so.1, by its header
 
 generate_names.py SITE_PACKAGES... [--check]
@@ -28,6 +29,7 @@ LISTS = {  # of each list: what has the names, and how they begin
     "cudart/generated/cudart12_names.inc": ("nvidia/*/lib/libcudart.so.12", "(?:__)?cuda"),
     "cudnn/generated/cudnn_names.inc": ("nvidia/*/lib/libcudnn.so.9", "cudnn"),
     "cupti/generated/cupti_names.inc": ("nvidia/*/lib/libcupti.so.13", "cupti"),
+    "nccl/generated/nccl_names.inc": ("nvidia/*/lib/libnccl.so.2", "p?nccl"),
     "nvml/generated/nvml_names.inc": ("tensorflow/include/external/cuda_nvml/include/nvml.h",
                                       "nvml"),
 }
@@ -39,7 +41,7 @@ def names_in(file: Path, prefix: str) -> set[str]:
         return set(re.findall(rf"\bDECLDIR ({prefix}\w+)\(", file.read_text()))
     text = subprocess.run(["nm", "-D", "--defined-only", str(file)],
                           check=True, capture_output=True, text=True).stdout
-    return set(re.findall(rf" T ({prefix}\w+)(?:@\S+)?$", text, flags=re.M))
+    return set(re.findall(rf" [TW] ({prefix}\w+)(?:@\S+)?$", text, flags=re.M))
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""DDP and FSDP2 in one process over gloo, with the states of the optimizer sharded and saved.
+"""DDP over NCCL and gloo, and FSDP2 over gloo, in one process.
 
 Stands for: scripts for many devices that are tried on one.
 """
@@ -33,6 +33,8 @@ def train(name, model):
 
 
 train("DDP", DistributedDataParallel(network(), bucket_cap_mb=4))
+nccl = dist.new_group(backend="nccl")
+train("NCCL", DistributedDataParallel(network(), bucket_cap_mb=4, process_group=nccl))
 sharded = network()
 for block in sharded:
     fully_shard(block)
