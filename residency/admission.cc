@@ -368,6 +368,7 @@ void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
     core_.worst_refusal = {is_launch ? core_.options.kernel_name(set.kernel) : std::string(),
                            attempt.working_set, lacking};
   }
+  const bool blames_small_memory = is_small_memory_to_blame(set.kernel);
   core_.warnings.once("too-large " + std::to_string(number), [&] {
     const std::string what =
         is_launch ? "a launch of kernel " + core_.options.kernel_name(set.kernel) : "one operation";
@@ -376,10 +377,9 @@ void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
            exact_bytes(core_.passthrough.bytes()) + " are pass-through memory, the headroom is " +
            exact_bytes(core_.passthrough.headroom()) + "): raise the budget by at least " +
            exact_bytes(lacking) + " (--gpu-mem, SUPERPIPE_GPU_MEM)" +
-           (is_small_memory_to_blame(set.kernel)
-                ? ", have smaller allocations moved as well (--min-buffer 64K, "
-                  "SUPERPIPE_MIN_BUFFER)"
-                : "") +
+           (blames_small_memory ? ", have smaller allocations moved as well (--min-buffer 64K, "
+                                  "SUPERPIPE_MIN_BUFFER)"
+                                : "") +
            " or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
   });
 }
