@@ -149,7 +149,8 @@ std::optional<AllocatorNeed> allocator_need_of(
   }
   for (std::size_t at = command.arguments; !what && at < words.size(); ++at) {
     // --mode MODE, or --mode=MODE
-    const std::string_view value = std::string_view(words[at]).substr(words[at].find('=') + 1);
+    const std::string_view word = words[at];
+    const std::string_view value = word.substr(word.find('=') + 1);
     if (value == "reduce-overhead") what = "mode=\"reduce-overhead\"";
     if (value == "max-autotune") what = "mode=\"max-autotune\"";
   }

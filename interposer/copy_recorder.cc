@@ -104,7 +104,7 @@ struct CopyRecorder::Queued {
   CopyTarget target;
 };
 
-CopyRecorder::CopyRecorder(const std::string& prefix) : path_(prefix), key_(fixed_key()) {}
+CopyRecorder::CopyRecorder(std::string prefix) : path_(std::move(prefix)), key_(fixed_key()) {}
 
 CopyRecorder::~CopyRecorder() {
   if (file_ >= 0) ::close(file_);

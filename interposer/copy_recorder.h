@@ -50,7 +50,7 @@ class CopyRecorder {
   /// Writes to the file `prefix`.PID, which it makes with the first copy; where that exists,
   /// because the process was another program before, to `prefix`.PID.2 and so on. A file that
   /// cannot be written is named in the log, and nothing more is written.
-  explicit CopyRecorder(const std::string& prefix);
+  explicit CopyRecorder(std::string prefix);
   ~CopyRecorder();
   CopyRecorder(const CopyRecorder&) = delete;
   CopyRecorder& operator=(const CopyRecorder&) = delete;

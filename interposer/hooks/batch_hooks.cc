@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interposer/driver/codes.h"
+#include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
