@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -79,7 +80,10 @@ class NcclTest : public ::testing::Test {
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
     return values;
   }
-  static std::vector<float> all(float value) { return std::vector<float>(kCount, value); }
+  static std::vector<float> all(float value) {
+    std::vector<float> values(kCount, value);
+    return values;
+  }
 
   void* communicator_ = nullptr;
   cudaStream_t stream_ = nullptr;
