@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "policy/budget.h"
@@ -301,6 +302,17 @@ bool ContentMover::is_overdue(const Arrival& arrival) const {
   return core_.now() - std::max(arrival.since, arrived_at_) >= patience;
 }
 
+void ContentMover::warn_late(const Arrival& arrival) noexcept {
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(core_.now() - arrival.since);
+  core_.warnings.once("late content", [waited] {
+    return "content had not arrived on the device after " + std::to_string(waited.count()) +
+           " ms (does a stream wait for the program, or is the machine very busy?), and was mapped "
+           "before that: a kernel that finds it by a pointer in device memory may read what was "
+           "there before";
+  });
+}
+
 // Maps a piece whose content is there, or on its way.
 void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexcept {
   const PieceId id = arrival.piece;
@@ -315,7 +327,7 @@ void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexc
     status = core_.device.map(address, bytes, handle);
   }
   if (content == Content::kOnItsWay) {
-    core_.warn_gave_up("for content to arrive on the device, and mapped it before that");
+    warn_late(arrival);
   } else {
     buffer.set_ready(id.index, nullptr);
   }

@@ -110,6 +110,7 @@ class ContentMover {
 
   Status attach(PieceId id, Page page, Mapping mapping, bool demand) noexcept
       REQUIRES(manager_lock);
+  void warn_late(const Arrival& arrival) noexcept REQUIRES(manager_lock);
   [[nodiscard]] bool is_overdue(const Arrival& arrival) const REQUIRES(manager_lock);
   /// What is known of an arrival that comes to its end.
   enum class Content {

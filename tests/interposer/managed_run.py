@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,10 @@ def environment_in(folder, *, managed=True, **variables):
     environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
     environment.update({name: str(value) for name, value in variables.items()})
     return environment
+
+
+# Said where the simulated link stands still for half a second, as it does on a machine that is busy enough.
+LATE_CONTENT = re.compile(r"superpipe: content had not arrived on the device after \d+ ms [^\n]*\n")
 
 
 class Run:
@@ -85,7 +90,7 @@ class ManagedCase(unittest.TestCase):
         self.assertEqual(run.code, 0, run.output + run.errors)
         self.assertEqual(run.output, reference.output)
         if says is not None:
-            self.assertEqual(run.errors, says)
+            self.assertEqual(LATE_CONTENT.sub("", run.errors), says)
         self.assertEqual(run.statistics["errors"], 0)
         self.assertEqual(run.simgpu["unmapped_accesses"], 0)
         return run
