@@ -14,7 +14,8 @@ reproducible  The same programs as they are, on kernels whose results are not co
 scripts       Scripts of PyTorch, JAX, TensorFlow and ONNX Runtime as people write them (--scripts says
               of which), each the same under superpipe at half of what it needs as without it:
               scripts/, script_runs.py. By auto, lru or k layers, in turn by the number of commits.
-              --short takes a part of them, which is another with every second commit.
+              --short takes a part of them, which is another with every second commit, and runs those
+              that are not always run by auto.
 faults        Faults seeded in superpipe, each of which the twin has to find: seeded_faults.py. Not among the parts that run
               unless they are named: it builds superpipe once for each, which takes minutes.
 
@@ -240,10 +241,13 @@ class Runner:
 
     def scripts(self) -> None:
         turn = script_runs.commits()
-        policy = script_runs.policy_of(turn)
         scripts = script_runs.chosen(self.options.scripts, self.options.only,
                                      turn if self.options.short else None)
         for script in scripts:
+            # A script that CI meets by a policy for the first time could fail for a commit that has
+            # nothing to do with it. So only those that always run take turns there.
+            takes_turns = script.always or not self.options.short
+            policy = script_runs.policy_of(turn) if takes_turns else "auto"
             budget = f"{script.budget(script.percent)} MiB"
             name = f"{script.framework} {script.name}, {policy}, {budget}"
             try:
