@@ -26,7 +26,8 @@ class Script:
     stands_for: str
     peak: int  # MiB of the device where everything fits, as superpipe run says
     percent: int = 50  # of the peak, the budget of the one run: its launches fit, and data moves
-    always: bool = False  # in each run of CI; the others take turns
+    always: bool = False  # in each run of CI
+    in_turn: bool = False  # now and then in one: it copies the same in each run without superpipe
 
     def budget(self, percent: int) -> int:
         """In MiB."""
@@ -42,21 +43,21 @@ RUNS = (
     Script("torch", "resnet_loader.py", "ResNet, DataLoader workers", 292),
     Script("torch", "diffusion_pipeline.py", "a pipeline of diffusers, offloaded too", 130),
     Script("torch", "lora_adapters.py", "LoRA by peft, adapters switched", 202),
-    Script("torch", "lisa.py", "LISA, accumulation, checkpointing", 250),
-    Script("torch", "mixed_precision.py", "autocast, GradScaler", 260),
-    Script("torch", "optimizers.py", "optimizers: loops, foreach, fused", 152),
-    Script("torch", "mezo_and_ema.py", "MeZO, averaged weights", 180),
+    Script("torch", "lisa.py", "LISA, accumulation, checkpointing", 250, in_turn=True),
+    Script("torch", "mixed_precision.py", "autocast, GradScaler", 260, in_turn=True),
+    Script("torch", "optimizers.py", "optimizers: loops, foreach, fused", 152, in_turn=True),
+    Script("torch", "mezo_and_ema.py", "MeZO, averaged weights", 180, in_turn=True),
     Script("torch", "speculative.py", "speculative decoding", 158),
     Script("torch", "compiled.py", "torch.compile", 120, 25),
-    Script("torch", "cuda_graphs.py", "CUDA graphs", 240, 16),
+    Script("torch", "cuda_graphs.py", "CUDA graphs", 240, 16, in_turn=True),
     Script("torch", "streams_and_threads.py", "streams and threads", 212, 25),
     Script("torch", "moves_and_saves.py", "moves, `torch.save`, views", 216),
     Script("torch", "graph_network.py", "a graph network, large embeddings", 154),
     Script("torch", "distributed_one.py", "DDP and FSDP2 over gloo", 280),
-    Script("torch", "quantized.py", "weights of 8 bits by torchao", 138),
-    Script("torch", "bitsandbytes_weights.py", "weights of 4 and 8 bits, AdamW8bit", 216),
+    Script("torch", "quantized.py", "weights of 8 bits by torchao", 138, in_turn=True),
+    Script("torch", "bitsandbytes_weights.py", "weights of 4 and 8 bits, AdamW8bit", 216, in_turn=True),
     Script("jax", "jax_layers.py", "layers one by one, convolution", 60, always=True),
-    Script("jax", "jax_training.py", "donation, `lax.scan`, optax", 214, 60),
+    Script("jax", "jax_training.py", "donation, `lax.scan`, optax", 214, 60, in_turn=True),
     Script("jax", "flax_transformer.py", "a transformer of flax", 268),
     Script("jax", "jax_placement.py", "sharding, `pinned_host`", 64),
     Script("tensorflow", "keras_fit.py", "Keras, dense", 68, always=True),
@@ -71,8 +72,8 @@ POLICIES = {
     "k": ["--policy", "superpipeline"],
 }
 PERCENTS = (100, 50, 25)
-# A run of CI takes a tenth of the scripts that it does not always run.
-TURNS = 10
+# A run of CI takes a fifth of the scripts that take turns.
+TURNS = 5
 # What begins the answer for one run, and with which budget that was.
 ANSWER = re.compile(
     r"^(same|DIFFERENT OUTPUT|DIFFERENT|NOT VERIFIED) with "
@@ -116,7 +117,7 @@ def chosen(frameworks: list[str], only: str = "", turn: int | None = None) -> li
     if turn is None:
         return found
     part = turn // 2 % TURNS
-    others = [script for script in found if not script.always]
+    others = [script for script in found if script.in_turn]
     return [script for script in found if script.always] + others[part::TURNS]
 
 
