@@ -64,14 +64,14 @@ struct MixerLaunch {
 ///
 /// Of an operand whose bytes are known, nothing else is touched, and its last 64 bytes are, too.
 /// Of others, writes end where another operand begins, and at the latest at the beginning of the
-/// last granule: mapped memory ends with a granule, wherever the program's data end in it, and
-/// results must not depend on whether somebody manages the memory. Memory that several tensors of a
-/// program share (a caching allocator's, XLA's for its intermediate results) is much larger than
-/// what one kernel writes. So the rest of an allocation is only written to by a launch that names
-/// its beginning and has threads enough to write it all: 128 bytes each, or 16 for kernels whose
-/// names have no signature (XLA's), which come from a compiler and whose threads compute four
-/// numbers at most. Any other launch writes to the first 16 bytes for each thread; 8 for halves,
-/// and 4 without a signature.
+/// last granule. Superpipe maps memory in whole granules, wherever the program's data end in them,
+/// and the driver allocates as many bytes as it is asked for: a kernel has to write the same in
+/// both. Memory that several tensors of a program share (a caching allocator's, XLA's for its
+/// intermediate results) is much larger than what one kernel writes. So the rest of an allocation
+/// is only written to by a launch that names its beginning and has threads enough to write it all:
+/// 128 bytes each, or 16 for kernels whose names have no signature (XLA's), which come from a
+/// compiler and whose threads compute four numbers at most. Any other launch writes to the first 16
+/// bytes for each thread; 8 for halves, and 4 without a signature.
 ///
 /// Pure: it only reads `memory`. Linear in the bytes of the operands, by 1/1024, and quadratic in
 /// the number of operands.
