@@ -159,6 +159,17 @@ TEST(Mix, IsUnchangedByTheAddress) {
             lanes(mix_all("kernel", {77 * kMi + 64}, there).at(0)));
 }
 
+TEST(Mix, IsUnchangedByPointersInMemoryWhichAreOthersInEachRun) {
+  const auto result_of = [](std::uint64_t word) {
+    FakeMemory memory;
+    std::memcpy(memory.add(kMi, 4096).data() + 8, &word, sizeof(word));
+    return lanes(mix_all("kernel", {kMi}, memory).at(0));
+  };
+  EXPECT_EQ(result_of(0x7f12'8100'0000), result_of(0x6b00'8120'0600));
+  EXPECT_NE(result_of(0x5f12'8100'0000), result_of(0x5b00'8120'0600));
+  EXPECT_NE(result_of(0x1'7f12'8100'0000), result_of(0x1'6b00'8120'0600));
+}
+
 TEST(Mix, DependsOnTheKernelsName) {
   FakeMemory memory;
   memory.add(kMi, 4096);

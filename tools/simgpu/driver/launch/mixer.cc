@@ -66,7 +66,16 @@ void for_each_block(const MixerOperand& operand, std::uint64_t last_begin, std::
   if (is_known(operand) && done < end) use_from(std::max(done, end - kMixerBlock));
 }
 
+/// Whether `word` is in the range from which systems give programs their addresses. Halves look
+/// like it only where one of them is no number, and floats never.
+constexpr bool may_be_address(std::uint64_t word) {
+  constexpr std::uint64_t kFirst = 0x6000'0000'0000;
+  constexpr std::uint64_t kEnd = 0x8000'0000'0000;
+  return word >= kFirst && word < kEnd;
+}
+
 /// What one operand adds to the sum: each word that is not zero, weighted by where it was read.
+/// Words that may be addresses add nothing: a table of pointers is another in each run.
 std::uint64_t sum_of(const MixerLaunch& launch, const MixerOperand& operand,
                      const MixerMemory& memory) {
   std::uint64_t sum = 0;
@@ -77,7 +86,7 @@ std::uint64_t sum_of(const MixerLaunch& launch, const MixerOperand& operand,
     for (std::size_t lane = 0; lane < kMixerBlock / sizeof(std::uint64_t); ++lane) {
       std::uint64_t word;
       std::memcpy(&word, bytes.data() + lane * sizeof(word), sizeof(word));
-      if (word != 0) {  // most memory that is swept is zero
+      if (word != 0 && !may_be_address(word)) {  // most memory that is swept is zero
         const std::uint64_t place = combine(operand.position, index * kMixerBlock + lane);
         sum += spread(word) * (place | 1);
       }
