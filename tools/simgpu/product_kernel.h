@@ -31,7 +31,8 @@ struct ProductOperand {
 
 /// @name The parameters of such a kernel
 /// Eight addresses that it reads, one that it writes, six words that are the fields of Product in
-/// their order, and for each address the bytes of its ProductOperand.
+/// their order, and for each address the bytes of its ProductOperand. A result that is added to
+/// what its memory held is among the addresses that are read as well.
 /// @{
 inline constexpr std::size_t kProductInputs = 8;
 inline constexpr std::size_t kProductAddresses = kProductInputs + 1;

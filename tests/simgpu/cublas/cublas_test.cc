@@ -298,6 +298,32 @@ TEST_F(CublasTest, ProductStaysWithinItsMatrices) {
   }
 }
 
+TEST_F(CublasTest, ProductReadsItsResultOnlyWhereItAddsToIt) {
+  const Arena arena;
+  constexpr size_t kA = 4096;
+  constexpr size_t kB = 2 * 4096;
+  constexpr size_t kC = 3 * 4096;
+  const auto multiply = [&](const float* beta) {
+    return cublasSgemm_v2(handle_, 0, 0, 8, 8, 8, &kOne, arena.at(kA), 8, arena.at(kB), 8, beta,
+                          arena.at(kC), 8);
+  };
+  const auto with_vector = [&](const float* beta) {
+    return cublasSgemv_v2(handle_, 0, 16, 8, &kOne, arena.at(kA), 16, arena.at(kB), 1, beta,
+                          arena.at(kC), 1);
+  };
+  EXPECT_TRUE(depends_on(arena, kC, arena.at(kC), [&] { return multiply(&kOne); }));
+  EXPECT_FALSE(depends_on(arena, kC, arena.at(kC), [&] { return multiply(&kZero); }));
+  EXPECT_TRUE(depends_on(arena, kC, arena.at(kC), [&] { return with_vector(&kOne); }));
+  EXPECT_FALSE(depends_on(arena, kC, arena.at(kC), [&] { return with_vector(&kZero); }));
+  // Of a factor on the device the host does not know whether it is zero.
+  ASSERT_EQ(cublasSetPointerMode_v2(handle_, 1), kSuccess);
+  const auto on_device = [&] {
+    return cublasSgemm_v2(handle_, 0, 0, 8, 8, 8, arena.at(0), arena.at(kA), 8, arena.at(kB), 8,
+                          arena.at(64), arena.at(kC), 8);
+  };
+  EXPECT_TRUE(depends_on(arena, kC, arena.at(kC), on_device));
+}
+
 TEST_F(CublasTest, BatchOfHalfPrecisionStaysWithinItsMatrices) {
   const Arena arena;
   constexpr int kHalf = 2;
@@ -483,6 +509,19 @@ TEST_F(CublasLtTest, ProductReadsItsBias) {
   write(bias(), 9);
   EXPECT_EQ(matmul(), kSuccess);
   EXPECT_NE(read(c()), first);
+}
+
+TEST_F(CublasLtTest, ProductReadsItsResultOnlyWhereItAddsToIt) {
+  const auto multiply = [&](const float* beta, float value) {
+    reset();
+    write(c(), value);
+    EXPECT_EQ(cublasLtMatmul(handle_, product_, &kOne, a(), layout_, b(), layout_, beta, c(),
+                             layout_, c(), layout_, nullptr, nullptr, 0, nullptr),
+              kSuccess);
+    return read(c()).front();
+  };
+  EXPECT_EQ(multiply(&kZero, 5), multiply(&kZero, 6));
+  EXPECT_NE(multiply(&kOne, 5), multiply(&kOne, 6));
 }
 
 /// The extents of a layout, or of a matrix, in an arena.

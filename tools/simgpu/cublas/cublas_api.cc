@@ -45,6 +45,13 @@ ProductOperand scalar(const Handle& handle, const void* value, std::uint64_t byt
   return handle.pointer_mode == kDevice ? ProductOperand{value, bytes} : ProductOperand{};
 }
 
+/// What a routine reads of the result that it adds to: nothing where `beta`, of `bytes`, is a zero
+/// on the host. What is there then need not be numbers.
+ProductOperand added_to(const Handle& handle, const void* beta, std::uint64_t bytes,
+                        const ProductOperand& result) {
+  return handle.pointer_mode == kHost && is_zero(beta, bytes) ? ProductOperand{} : result;
+}
+
 bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 
 /// A matrix as a product's arguments have it, or a batch of them.
@@ -95,11 +102,12 @@ Status gemm(Routine routine, const Handle* handle, int transa, int transb, const
   if (m == 0 || n == 0 || batches == 0) return kSuccess;
   // With k = 0 the routine only scales C.
   const ProductOperand none{};
+  const ProductOperand result = c.operand(m, n, batches);
   return launch(routine, handle->stream,
                 {k == 0 ? none : a.operand(transa, m, k, batches),
                  k == 0 ? none : b.operand(transb, k, n, batches), scalar(*handle, alpha, factor),
-                 scalar(*handle, beta, factor)},
-                c.operand(m, n, batches), product_of(m, n, k, batches, number));
+                 scalar(*handle, beta, factor), added_to(*handle, beta, factor, result)},
+                result, product_of(m, n, k, batches, number));
 }
 
 Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const Matrix& a,
@@ -112,10 +120,12 @@ Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha
   if (m == 0 || n == 0) return kSuccess;
   const int rows = transpose == 0 ? m : n;
   const int sum = transpose == 0 ? n : m;
+  const ProductOperand result = vector(y, rows, y_step, number.bytes);
   return launch(Routine::kGemv, handle->stream,
                 {a.operand(m, n, 1), vector(x, sum, x_step, number.bytes),
-                 scalar(*handle, alpha, number.bytes), scalar(*handle, beta, number.bytes)},
-                vector(y, rows, y_step, number.bytes), product_of(rows, 1, sum, 1, number));
+                 scalar(*handle, alpha, number.bytes), scalar(*handle, beta, number.bytes),
+                 added_to(*handle, beta, number.bytes, result)},
+                result, product_of(rows, 1, sum, 1, number));
 }
 
 /// `x` and `y` are of `n` numbers.

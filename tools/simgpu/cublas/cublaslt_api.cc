@@ -358,9 +358,11 @@ SIMGPU_EXPORT int cublasLtMatmul(void* handle, Description* product, const void*
     return kInvalidValue;
   }
   if (!is_supported(*product)) return kNotSupported;
-  // C may be the same matrix as D, and is not read where it is null.
+  // C may be the same matrix as D, and is not read where it is null, or nothing of it is added.
+  const std::uint64_t beta_bytes = bytes_of(product->get<std::int32_t>(kScaleType, 0));
+  const void* const added = is_zero(beta, beta_bytes) ? nullptr : c;
   return launch(Routine::kMatmul, stream,
-                {operand_of(a, *a_layout), operand_of(b, *b_layout), operand_of(c, *c_layout),
+                {operand_of(a, *a_layout), operand_of(b, *b_layout), operand_of(added, *c_layout),
                  bias_of(*product, *d_layout), scale_of(*product, kAScalePointer, kAScaleMode),
                  scale_of(*product, kBScalePointer, kBScaleMode),
                  scale_of(*product, kCScalePointer, kCScaleMode)},

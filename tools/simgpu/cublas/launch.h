@@ -26,7 +26,8 @@ Status check_context() noexcept;
 /// a result of one row or column, 128 numbers; for one of a single number, 1024 steps of its sum.
 [[nodiscard]] std::array<unsigned, 3> grid_of(const Product& product);
 
-/// Launches `routine` on `stream`: it reads `inputs` and writes `output`. The parameters carry the
+/// Launches `routine` on `stream`: it reads `inputs` and writes `output`, which it only reads where
+/// that is one of `inputs`, too. The parameters carry the
 /// extents of `product` too, and the grid follows from them: from both simgpu's driver takes how
 /// long it runs. Of memory whose bytes are known, it touches nothing else.
 ///

@@ -106,6 +106,12 @@ inline std::uint64_t factor_bytes(int compute_type, bool is_complex) {
   return is_complex ? 2 * bytes : bytes;
 }
 
+/// Whether the factor of `bytes` at `value` is surely zero; 0 bytes: not known how many.
+inline bool is_zero(const void* value, std::uint64_t bytes) {
+  const auto* const first = static_cast<const unsigned char*>(value);
+  return bytes > 0 && std::all_of(first, first + bytes, [](unsigned char b) { return b == 0; });
+}
+
 /// The product of these extents; negative ones count as none.
 inline Product product_of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batches,
                           Number number) {

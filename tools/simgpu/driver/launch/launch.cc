@@ -182,6 +182,7 @@ class LaunchWork {
     if (is_product_kernel(view_.name)) {
       for (MixerOperand& operand : operands) {
         operand.bytes = operand_bytes_in(buffer_, operand.position);
+        if (operand.position == kProductInputs) operand.role = Role::kOutput;
       }
     }
     return operands;
