@@ -9,7 +9,7 @@ last. Its `lists` are the words that the kernel uses as addresses: `count` words
 negative). A count is a number, "rest" (all up to the struct's end), "grid_x" or "grid_y" (the launch's blocks in that direction), or
 "tensors": one more than the largest of the numbers of `index_bytes` bytes (1, or 2) at `block_to_tensor`, of which each block in x
 has one. `from` and `to` are the first and the last version of PyTorch whose kernels have such a struct. A role says what the
-kernel does with the memory: "input", "output", "signature" (the struct's own type says so, by const), "functor" (multi_tensor_apply's
+kernel does with the memory: "input", "output", "inout", "signature" (the struct's own type says so, by const), "functor" (multi_tensor_apply's
 functor does), or "unknown", for words that may hold an address and may hold anything else: what a program's own functor captured.
 
 The first row that fits counts. A row is for both, or for one of them ("for"). simgpu wants to know more than superpipe, and may guess:
@@ -27,7 +27,7 @@ SOURCE = ROOT / "tools" / "kernel_words.json"
 SIMGPU_TABLE = "tools/simgpu/driver/code/kernel_words.inc"
 SUPERPIPE_TABLE = "interposer/kernel_words.inc"
 COUNTS = {"rest": "kRest", "grid_x": "kGridX", "grid_y": "kGridY", "tensors": "kTensors"}
-ROLES = {"input": "kInput", "output": "kOutput", "signature": "kSignature", "functor": "kFunctor", "unknown": "kUnknown"}
+ROLES = {"input": "kInput", "output": "kOutput", "inout": "kInOut", "signature": "kSignature", "functor": "kFunctor", "unknown": "kUnknown"}
 MOST_LISTS = 6
 
 

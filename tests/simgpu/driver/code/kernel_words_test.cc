@@ -139,6 +139,18 @@ TEST(KernelWords, OfAProgramsFunctorArePossible) {
   EXPECT_THAT(launch.live(), ElementsAre("1w", "2?"));
 }
 
+TEST(KernelWords, OfAnIndexCopyLieBehindItsOffsetCalculatorAndAPartOfTheFirstIsWritten) {
+  Launch launch(
+      "_ZN2at6native24index_elementwise_kernelILi128ELi4EZNS0_22index_copy_kernel_implINS0_"
+      "10OpaqueTypeILi4EEEEEvRNS_14TensorIteratorElllEUliE_EEvlT1_",
+      {8, 648});
+  launch.put(1, 416, 7);
+  launch.put(1, 608, 1);
+  launch.put(1, 616, 2);
+  launch.put(1, 624, 3);
+  EXPECT_THAT(launch.live(), ElementsAre("1rw", "2", "3"));
+}
+
 TEST(KernelWords, OfAReductionAreInItsLast64Bytes) {
   Launch launch(
       "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_"

@@ -115,6 +115,8 @@ Role role_of_list(WordRole role, std::size_t index, const KernelSignature& signa
       return Role::kInput;
     case WordRole::kOutput:
       return Role::kOutput;
+    case WordRole::kInOut:
+      return Role::kInOut;
     case WordRole::kSignature: {
       const std::string_view element = type.substr(std::min(type.find('<'), type.size()));
       const bool is_const = element.substr(0, element.find(',')).ends_with(" const");

@@ -68,7 +68,7 @@ class KernelWords {
   enum class Count { kFixed, kRest, kGridX, kGridY, kTensors };
   /// How the role of a list is known: kSignature and kFunctor are found out in the constructor, and
   /// the words of a kUnknown list need not be addresses at all.
-  enum class WordRole { kInput, kOutput, kSignature, kFunctor, kUnknown };
+  enum class WordRole { kInput, kOutput, kInOut, kSignature, kFunctor, kUnknown };
   static constexpr std::size_t kMostLists = 6;
   /// Consecutive words of a struct that are used in the same way.
   struct WordList {
