@@ -4,6 +4,7 @@
 
 #include "interposer/context_registry.h"
 #include "interposer/driver/table.h"
+#include "interposer/framework_environment.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
@@ -17,6 +18,13 @@ void add_to(void* value, std::uint64_t ours) noexcept {
   std::memcpy(&sum, value, sizeof sum);
   sum += ours;
   std::memcpy(value, &sum, sizeof sum);
+}
+
+/// Whether `attr` lets a stream reuse memory that another one has freed, without an event between
+/// them.
+bool is_reuse_by_other_streams(CUmemPool_attribute attr) noexcept {
+  return attr == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+         attr == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
 }  // namespace
@@ -72,6 +80,11 @@ CUresult hook::cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
 
 CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                      void* value) noexcept {
+  // PyTorch's own allocator keeps what a stream has freed for that stream, and programs rely on it
+  // (FSDP2 does): another stream may still read the memory, as long as it is done before the first
+  // one's next work. Where superpipe chose the allocator, the driver's pool keeps to that, too.
+  int no = 0;
+  if (is_reuse_by_other_streams(attr) && chose_pytorch_allocator()) value = &no;
   const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;

@@ -41,6 +41,15 @@ class PoolTest(ManagedCase):
         run = self.assert_same("freed_without_context", SUPERPIPE_GPU_MEM="14M")
         self.assert_moved(run)
 
+    def test_small_memory_stays_with_the_stream_that_freed_it_where_superpipe_chose_the_allocator(self):
+        other, same = "another stream takes {}\n", "the same stream takes {}\n"
+        freed, new = "what was freed", "other memory"
+        for variables, expected in (({}, other.format(new) + same.format(freed)),
+                                    ({"SUPERPIPE_ALLOCATOR": "native"}, other.format(freed) + same.format(new))):
+            with self.subTest(**variables):
+                run = self.run_managed("freed_by_another_stream", SUPERPIPE_GPU_MEM="14M", **variables)
+                self.assertEqual((run.code, run.output), (0, expected), run.errors)
+
     ABORTED = ("superpipe: the program was aborted. PyTorch allocated with backend:cudaMallocAsync, "
                "which superpipe chose")
 

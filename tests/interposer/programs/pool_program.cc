@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -193,6 +194,33 @@ void freed_without_context() {
   print_buffer("state", state);
 }
 
+/// Two streams take small memory that another stream has freed: one that nothing orders behind it,
+/// and that stream itself. The pool's attributes are those that PyTorch sets.
+void freed_by_another_stream() {
+  CUmemoryPool pool = nullptr;
+  CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+  for (const CUmemPool_attribute attribute :
+       {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
+    int yes = 1;
+    CHECK(cuMemPoolSetAttribute(pool, attribute, &yes));
+  }
+  std::array<CUstream, 2> streams{};
+  for (CUstream& stream : streams) CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  constexpr std::size_t kSmall = std::size_t{64} << 10;
+  CUdeviceptr freed = 0;
+  CHECK(cuMemAllocAsync(&freed, kSmall, streams[0]));
+  CHECK(cuMemFreeAsync(freed, streams[0]));
+  // Ends with the free known to the driver, without a call that gives the memory to all streams.
+  while (cuStreamQuery(streams[0]) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  for (std::size_t i = streams.size(); i-- > 0;) {
+    CUdeviceptr taken = 0;
+    CHECK(cuMemAllocAsync(&taken, kSmall, streams[i]));
+    std::printf("%s %s\n", i == 0 ? "the same stream" : "another stream",
+                taken == freed ? "takes what was freed" : "takes other memory");
+  }
+}
+
 /// Is aborted, with a buffer: with the signal's default action, a handler of its own, or ignoring
 /// it; or has a forked child that is.
 void is_aborted(const std::string& how) {
@@ -231,6 +259,7 @@ int main(int count, char** arguments) {
       count, arguments,
       {
           {"freed_without_context", without_words<freed_without_context>},
+          {"freed_by_another_stream", without_words<freed_by_another_stream>},
           {"is_aborted", [](const Words& words) { is_aborted(words.at(1)); }},
           {"small_pools", without_words<small_pools>},
           {"pools_in_threads", [](const Words& /*words*/) { pools_in_threads(current_context()); }},
