@@ -36,7 +36,7 @@ class Script:
 
 RUNS = (
     Script("torch", "torch_networks.py", "convolutions, attention, LSTM", 198, always=True),
-    Script("torch", "llama_caches.py", "`generate()` with each cache", 144),
+    Script("torch", "llama_caches.py", "`generate()` with each cache", 144, in_turn=True),
     Script("torch", "mixtral_experts.py", "a mixture of experts", 172),
     Script("torch", "trainers.py", "GPT-2 and BERT with Trainer", 162),
     Script("torch", "vit_frozen.py", "timm's ViT, half of it frozen", 248),
