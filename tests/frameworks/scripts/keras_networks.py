@@ -46,6 +46,11 @@ train(
     10,
     False,
 )
+# Without training, TensorFlow makes one operation of a convolution, its bias and its activation.
+fused = keras.Sequential([layers.Conv2D(64, 3, activation="relu") for _ in range(3)])
+pictures = tf.constant(rng.standard_normal((4, 32, 32, 16)).astype("float32"))
+found = tf.function(lambda x: fused(x, training=False), jit_compile=False)(pictures).numpy()
+print("fused", found.view("int32").sum(dtype="int64"))
 words = keras.Input((24, 64), batch_size=4)
 state = layers.Dense(384)(words)
 for _ in range(2):

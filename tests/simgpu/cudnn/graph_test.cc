@@ -347,6 +347,16 @@ TEST_F(GraphTest, ExecutionNeedsAHandleAndAPointerForEachNumber) {
   EXPECT_NE(read(kY), all(0));
 }
 
+TEST_F(GraphTest, InputMayBeNullAndAResultMayNot) {
+  const Ref plan = plan_for({sum(tensor(kX), tensor(kB), tensor(kY))});
+  const Numbers first = result(plan, {kX, kB, kY}, {{kB, nullptr}});
+  EXPECT_NE(first, all(0));
+  write(kX, 5);
+  EXPECT_NE(result(plan, {kX, kB, kY}, {{kB, nullptr}}), first);
+  EXPECT_EQ(execute(plan, {kX, kB, kY}, {{kY, nullptr}}), kBadParam);
+  EXPECT_EQ(execute(plan, {kX, kY}), kBadParam) << "an input without a pointer";
+}
+
 TEST_F(GraphTest, PlanWithoutAGraphIsRefused) {
   EXPECT_EQ(execute(create(kPlan), {kX, kW, kY}), kBadParam);
   EXPECT_EQ(read(kY), all(0));
