@@ -140,7 +140,8 @@ void launch_untyped(void* kernel, dim3 grid, dim3 block, void* const* arguments,
                                sizes,
                                count,
                                0,
-                               0};
+                               0,
+                               nullptr};
   plugin_function(plugin, info.dli_sname)(&launch);
 }
 

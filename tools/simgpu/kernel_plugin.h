@@ -35,6 +35,11 @@ typedef struct SimgpuLaunch {
   double device_bytes_per_us;   /**< What the simulated device's memory reads and writes, together,
                                    in a microsecond. */
   double shortest_us;           /**< Microseconds that the shortest kernel takes there. */
+  /** The address by which the program knows what the host kernel finds at `address`; `address`
+   * itself where both know it by that. A kernel that stores an address in device memory stores this
+   * one: addresses among the arguments may be those of copies, which end with the kernel. Called
+   * while the host kernel runs, on its thread, and at no other time. */
+  const void* (*program_address)(const struct SimgpuLaunch* launch, const void* address);
 } SimgpuLaunch;
 
 /**
@@ -42,7 +47,8 @@ typedef struct SimgpuLaunch {
  *
  * Runs on the thread of the launch's stream, never two launches of one stream at a time; launches
  * of different streams may run at the same time. Device addresses among the arguments can be
- * dereferenced; one that is not mapped faults, as on a device. Must not call the driver, must not
+ * dereferenced; one that is not mapped faults, as on a device. One that a kernel stores in device
+ * memory goes through SimgpuLaunch::program_address first. Must not call the driver, must not
  * throw, must not keep a pointer of `launch`.
  */
 typedef void (*SimgpuKernelFunction)(const SimgpuLaunch* launch);

@@ -68,9 +68,10 @@ void accumulate_listed(const SimgpuLaunch* launch) {
 }
 
 void point_at(const SimgpuLaunch* launch) {
-  float** const array = argument<float**>(launch, 0);
+  const void** const array = argument<const void**>(launch, 0);
   for (int i = 0; i < argument<int>(launch, 3); ++i) {
-    array[i] = argument<float*>(launch, 1) + i * argument<long long>(launch, 2);
+    const float* const target = argument<float*>(launch, 1) + i * argument<long long>(launch, 2);
+    array[i] = launch->program_address(launch, target);
   }
 }
 
@@ -86,11 +87,13 @@ struct Range {
   unsigned long long step;
 };
 
+// The range may be one of addresses.
 void arange(const SimgpuLaunch* launch) {
   const auto range = argument<Range>(launch, 1);
+  const void** const array = argument<const void**>(launch, 2);
   for (int i = 0; i < argument<int>(launch, 0); ++i) {
-    argument<unsigned long long*>(launch, 2)[i] =
-        range.start + static_cast<unsigned long long>(i) * range.step;
+    const auto number = range.start + static_cast<unsigned long long>(i) * range.step;
+    array[i] = launch->program_address(launch, reinterpret_cast<const void*>(number));
   }
 }
 

@@ -85,7 +85,7 @@ TEST_F(ModuleDriver, FindsFunctionsByNameAndByEnumeration) {
   const CUmodule module = load();
   unsigned count = 0;
   ASSERT_EQ(cuModuleGetFunctionCount(&count, module), CUDA_SUCCESS);
-  ASSERT_EQ(count, 6U);
+  ASSERT_EQ(count, 7U);
   std::vector<CUfunction> all(count);
   ASSERT_EQ(cuModuleEnumerateFunctions(all.data(), count, module), CUDA_SUCCESS);
   EXPECT_THAT(all, ::testing::Contains(function(module, "add")));
@@ -198,7 +198,7 @@ TEST_F(LibraryDriver, LoadsWithoutAContext) {
   const CUlibrary library = load_library();
   unsigned count = 0;
   EXPECT_EQ(cuLibraryGetKernelCount(&count, library), CUDA_SUCCESS);
-  EXPECT_EQ(count, 6U);
+  EXPECT_EQ(count, 7U);
   EXPECT_THAT(kernel(library, "add"), NotNull());
   CUfunction none = nullptr;
   EXPECT_EQ(cuKernelGetFunction(&none, kernel(library, "add")), CUDA_ERROR_INVALID_CONTEXT);

@@ -31,6 +31,16 @@ TEST_F(LaunchDriver, RunsThePluginsKernel) {
   EXPECT_THAT(host<float>(arguments.out, 4), ElementsAre(2.0F, 5.0F, 10.0F, 17.0F));
 }
 
+// Numbers that a kernel writes may look like addresses of what it works on, and stay as they are.
+TEST_F(LaunchDriver, TellsAKernelTheProgramsAddressOfWhatItWorksOn) {
+  CUdeviceptr out = device<std::uint64_t>({0, 0});
+  CUdeviceptr target = device<float>({1, 2, 3, 4}) + 8;
+  ASSERT_EQ(launch(function(load(), "point_at"), {&out, &target}), CUDA_SUCCESS);
+  const std::vector<std::uint64_t> stored = host<std::uint64_t>(out, 2);
+  EXPECT_EQ(stored[0], target);
+  EXPECT_NE(stored[1], target) << "the kernel works on a copy";
+}
+
 TEST_F(LaunchDriver, PassesTheExtentsOfTheLaunch) {
   // Only two threads: the third and fourth element stay.
   AddArguments arguments{device<float>({1, 1, 1, 1}), device<float>({1, 2, 3, 4}), 4};

@@ -32,6 +32,8 @@ extern "C" __global__ void mixed(char a, short b, int c, long long d, Mixed e, c
 
 extern "C" __global__ void nothing() {}
 
+extern "C" __global__ void point_at(float** out, float* target) { out[0] = out[1] = target; }
+
 extern "C" __global__ void wide(Wide w, float* out) {
   out[0] = static_cast<float>(w.bytes[19999] + w.bytes[threadIdx.x]);
 }

@@ -1,4 +1,5 @@
-// A plugin for the tests: one kernel that computes, with a time that depends on the launch.
+// A plugin for the tests: one kernel that computes, with a time that depends on the launch, and one
+// that stores an address.
 #include <cstddef>
 #include <cstring>
 
@@ -24,11 +25,20 @@ void add(const SimgpuLaunch* launch) {
 
 double add_us(const SimgpuLaunch* launch) { return 10.0 * argument<int>(launch, 2); }
 
+// out[0] = the address of `target`; out[1] = where this kernel finds it.
+void point_at(const SimgpuLaunch* launch) {
+  const auto out = argument<const void**>(launch, 0);
+  const auto* const target = argument<const void*>(launch, 1);
+  out[0] = launch->program_address(launch, target);
+  out[1] = target;
+}
+
 // A fixed time, and nothing else.
 void nothing(const SimgpuLaunch* launch) { (void)launch; }
 
 constexpr SimgpuKernel kKernels[] = {{"add", &add, 0, &add_us},
-                                     {"nothing", &nothing, 3000, nullptr}};
+                                     {"nothing", &nothing, 3000, nullptr},
+                                     {"point_at", &point_at, 0, nullptr}};
 
 }  // namespace
 

@@ -95,12 +95,13 @@ inline void expect_layouts(const ModuleImage& image) {
   using L = ParameterLayout;
   std::vector<std::string> names;
   for (const KernelImage& kernel : image.kernels) names.push_back(kernel.name);
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("add", "mixed", "nothing", "wide", kCopyName,
-                                                     kBoundedName));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("add", "mixed", "nothing", "point_at", "wide",
+                                                     kCopyName, kBoundedName));
   EXPECT_THAT(parameters_of(image, "add"), ElementsAre(L{0, 8}, L{8, 8}, L{16, 4}));
   EXPECT_THAT(parameters_of(image, "mixed"),
               ElementsAre(L{0, 1}, L{2, 2}, L{4, 4}, L{8, 8}, L{16, 32}, L{48, 1}, L{56, 8}));
   EXPECT_THAT(parameters_of(image, "nothing"), ElementsAre());
+  EXPECT_THAT(parameters_of(image, "point_at"), ElementsAre(L{0, 8}, L{8, 8}));
   EXPECT_THAT(parameters_of(image, "wide"), ElementsAre(L{0, 20000}, L{20000, 8}));
   EXPECT_THAT(parameters_of(image, kCopyName), ElementsAre(L{0, 8}, L{8, 8}, L{16, 8}));
   EXPECT_THAT(parameters_of(image, kBoundedName), ElementsAre(L{0, 8}));

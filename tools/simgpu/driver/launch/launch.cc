@@ -87,6 +87,12 @@ class LaunchWork {
     const Card& card = configuration().card;
     view_.device_bytes_per_us = card.memory_gbps * 1e3;
     view_.shortest_us = card.launch_ns * 1e-3;
+    view_.program_address = [](const SimgpuLaunch* launch, const void* address) {
+      const auto* const operands = static_cast<const View*>(launch)->operands;
+      const auto word = reinterpret_cast<std::uint64_t>(address);
+      return reinterpret_cast<const void*>(operands->to_program(word));
+    };
+    view_.operands = &private_;
   }
   LaunchWork(const LaunchWork&) = delete;
   LaunchWork& operator=(const LaunchWork&) = delete;
@@ -140,6 +146,11 @@ class LaunchWork {
   }
 
  private:
+  /// What the host kernel is given, and what answers program_address.
+  struct View : SimgpuLaunch {
+    const PrivateOperands* operands;
+  };
+
   void run(const SimgpuKernel& host) {
     // Where host code shares the memory, it may share words with a kernel that runs.
     if (!configuration().host_access) operands_.make_private(private_);
@@ -205,7 +216,7 @@ class LaunchWork {
       configuration().live_operands ? 0 : PrivateOperands::kCopied};  ///< of a host kernel
   std::vector<void*> arguments_;
   std::vector<std::size_t> sizes_;
-  SimgpuLaunch view_{};
+  View view_{};
   std::vector<MixerWrite> writes_;
 };
 

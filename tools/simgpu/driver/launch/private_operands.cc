@@ -229,7 +229,6 @@ std::uint64_t PrivateOperands::to_program(std::uint64_t address) const {
 
 void PrivateOperands::collect() {
   for (std::size_t index = 0; index < ranges_.size(); ++index) collect(index);
-  translate_stored_addresses();
 }
 
 void PrivateOperands::collect(std::size_t index) {
@@ -284,40 +283,6 @@ void PrivateOperands::compare(std::size_t index, std::uint64_t offset, const uns
     if (std::memcmp(after + rest, before + rest, at + length - rest) != 0)
       written |= std::uint64_t{1} << words;
     blocks_.push_back({index, offset + at, length, written});
-  }
-}
-
-/// Both words of such an address are written, whatever was there before.
-void PrivateOperands::translate_stored_addresses() {
-  constexpr std::uint64_t kAddressBytes = sizeof(std::uint64_t);
-  constexpr std::uint64_t kBothWords = 0b11;
-  // Where the copies lie: nearly all that kernels write is outside, and is told apart by one
-  // comparison.
-  std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t highest = 0;
-  for (const Range& range : ranges_) {
-    const auto copy = reinterpret_cast<std::uint64_t>(range.copy);
-    lowest = std::min(lowest, copy - kPage);
-    highest = std::max(highest, copy + range.size + kPage);
-  }
-  const std::size_t found = blocks_.size();
-  for (std::size_t i = 0; i < found; ++i) {
-    const Block block = blocks_[i];
-    const Range& range = ranges_[block.range];
-    std::uint64_t next = 0;  // the first place that has not been looked at
-    for (std::uint64_t left = block.written; left != 0; left &= left - 1) {
-      const auto word = static_cast<std::uint64_t>(std::countr_zero(left));
-      const std::uint64_t at = (block.offset + word * kWordBytes) / kAddressBytes * kAddressBytes;
-      if (at < next || at + kAddressBytes > range.size) continue;
-      next = at + kAddressBytes;
-      std::uint64_t value = 0;
-      std::memcpy(&value, range.copy + at, kAddressBytes);
-      if (value < lowest || value >= highest) continue;
-      const std::uint64_t address = to_program(value);
-      if (address == value) continue;
-      std::memcpy(range.copy + at, &address, kAddressBytes);
-      blocks_.push_back({block.range, at, kAddressBytes, kBothWords});
-    }
   }
 }
 

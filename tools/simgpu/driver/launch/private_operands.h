@@ -18,9 +18,11 @@ namespace simgpu {
 /// may write different words of one allocation at the same time, but not different bytes of one
 /// word, nor, of a large range, of one page; and of two kernels that run at the same time and add
 /// to one word, atomically, one is lost: an addition that is not atomic is rightly lost, and
-/// nothing tells which it was. Addresses that the kernel stores into the copies are translated
-/// back. Not covered is what it reaches through addresses that it loads from device memory: those
-/// lead into the program's own view. Used by one thread at a time.
+/// nothing tells which it was. What the kernel has written is published as it is, even if it looks
+/// like the address of a copy, since it may be any number: a kernel that stores an address asks for
+/// the program's (SimgpuLaunch::program_address). Not covered is what it reaches through addresses
+/// that it loads from device memory: those lead into the program's own view. Used by one thread at
+/// a time.
 class PrivateOperands {
  public:
   /// The largest range that is usually copied at once, in bytes.
@@ -87,7 +89,6 @@ class PrivateOperands {
   /// Adds what differs in [offset, offset + size) of range `index` from `before`.
   void compare(std::size_t index, std::uint64_t offset, const unsigned char* before,
                std::uint64_t size);
-  void translate_stored_addresses();
   void clear();
 
   const std::uint64_t copied_;
