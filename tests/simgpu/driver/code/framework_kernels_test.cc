@@ -216,5 +216,19 @@ TEST(FrameworkKernel, IsNoneForOtherNames) {
   }
 }
 
+TEST(FrameworkKernel, ListsTheMatricesOfABatch) {
+  std::vector<std::uint64_t> table(4, 7);
+  run_kernel(
+      "_ZN3jax4cuda58_GLOBAL__N__2c8c777e_25_make_batch_pointers_cu_cc_40c36aef28"
+      "MakeBatchPointersAsyncKernelEPcPPvll",
+      std::uint64_t{1000}, table.data(), std::int64_t{3}, std::int64_t{64});
+  EXPECT_THAT(table, ElementsAre(1000, 1064, 1128, 7));
+  run_kernel(
+      "_ZN15stream_executor4cuda70_GLOBAL__N__9aa71532_37_make_batch_pointers_kernel_cuda_cu_cc_"
+      "61a0092817MakeBatchPointersEPcmmPPv",
+      std::uint64_t{5000}, std::uint64_t{8}, std::uint64_t{2}, table.data());
+  EXPECT_THAT(table, ElementsAre(5000, 5008, 1128, 7));
+}
+
 }  // namespace
 }  // namespace simgpu

@@ -171,6 +171,36 @@ void sum_all(const SimgpuLaunch* launch) {
       sum + framework_argument<std::uint32_t>(*launch, 4);
 }
 
+/// (first matrix, table, count, bytes from one to the next): JAX's table of addresses.
+void list_matrices_of_jax(const SimgpuLaunch* launch) {
+  const auto first = framework_argument<std::uint64_t>(*launch, 0);
+  auto* const table = framework_argument<std::uint64_t*>(*launch, 1);
+  const auto count = framework_argument<std::uint64_t>(*launch, 2);
+  const auto apart = framework_argument<std::uint64_t>(*launch, 3);
+  for (std::uint64_t i = 0; i < count; ++i) table[i] = first + i * apart;
+}
+
+/// (first matrix, bytes from one to the next, count, table): XLA's.
+void list_matrices_of_xla(const SimgpuLaunch* launch) {
+  const auto first = framework_argument<std::uint64_t>(*launch, 0);
+  const auto apart = framework_argument<std::uint64_t>(*launch, 1);
+  const auto count = framework_argument<std::uint64_t>(*launch, 2);
+  auto* const table = framework_argument<std::uint64_t*>(*launch, 3);
+  for (std::uint64_t i = 0; i < count; ++i) table[i] = first + i * apart;
+}
+
+constexpr SimgpuKernel kListOfJax{"jax::MakeBatchPointersAsyncKernel", &list_matrices_of_jax, 0,
+                                  nullptr};
+constexpr SimgpuKernel kListOfXla{"stream_executor::MakeBatchPointers", &list_matrices_of_xla, 0,
+                                  nullptr};
+
+/// The tables of matrices' addresses that JAX and XLA make for routines of cuBLAS and cuSOLVER. The
+/// names have a number of their build in their middle.
+const SimgpuKernel* list_of_matrices(std::string_view name) {
+  if (name.find("28MakeBatchPointersAsyncKernelEPcPPvll") != name.npos) return &kListOfJax;
+  return name.find("17MakeBatchPointersEPcmmPPv") != name.npos ? &kListOfXla : nullptr;
+}
+
 constexpr SimgpuKernel kCountByBlocks{"cub::DeviceReduceKernel", &count_true_by_blocks, 0, nullptr};
 constexpr SimgpuKernel kCountAll{"cub::DeviceReduceSingleTileKernel", &sum_all<std::uint8_t>, 0,
                                  nullptr};
@@ -231,7 +261,8 @@ const SimgpuKernel* framework_kernel(std::string_view name) {
                               name.size() > begin.size() + 1 && name[begin.size() + 1] == 'i');
     if (is_built_in) return &kernel;
   }
-  return cub_sum(name);
+  const SimgpuKernel* const sum = cub_sum(name);
+  return sum != nullptr ? sum : list_of_matrices(name);
 }
 
 }  // namespace simgpu

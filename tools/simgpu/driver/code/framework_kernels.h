@@ -20,10 +20,11 @@ namespace simgpu {
 ///    device memory, on which nothing may depend;
 ///  - TensorFlow's products of few integers, which become extents of tensors;
 ///  - CUB's counts of true booleans, as TensorFlow and PyTorch have them made for masks and for
-///  what
-///    is not zero, which become extents as well.
+///    what is not zero, which become extents as well;
+///  - JAX's and XLA's tables of the addresses of matrices, for routines over several of them.
 /// Source: their sources, by their names and parameters (XLA, stream_executor/cuda; TensorFlow,
-/// core/kernels/concat_lib_gpu_impl.cu.cc, reduction_gpu_kernels.cu.h; CUB, device_reduce.cuh).
+/// core/kernels/concat_lib_gpu_impl.cu.cc, reduction_gpu_kernels.cu.h; CUB, device_reduce.cuh; JAX,
+/// jaxlib/gpu/make_batch_pointers.cu.cc).
 [[nodiscard]] const SimgpuKernel* framework_kernel(std::string_view name);
 
 }  // namespace simgpu

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "tools/simgpu/driver/code/framework_kernels.h"
+#include "tools/simgpu/driver/code/library_kernels.h"
+#include "tools/simgpu/driver/code/torch_kernels.h"
 
 namespace simgpu {
 
@@ -64,7 +66,11 @@ std::string KernelPlugins::load_one(const std::string& path) {
 
 const SimgpuKernel* KernelPlugins::find(std::string_view name) const {
   const auto found = kernels_.find(name);
-  return found == kernels_.end() ? framework_kernel(name) : found->second;
+  if (found != kernels_.end()) return found->second;
+  for (const auto find_built_in : {&library_kernel, &framework_kernel, &torch_kernel}) {
+    if (const SimgpuKernel* const kernel = find_built_in(name); kernel != nullptr) return kernel;
+  }
+  return nullptr;
 }
 
 std::vector<std::string> loaded_libraries() {
