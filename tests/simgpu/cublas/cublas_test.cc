@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/hang_limit.h"
+#include "tests/simgpu/arena.h"
 
 // The binary interface, as far as it is used here; NVIDIA's header is not among the toolkit's.
 extern "C" {
@@ -40,8 +41,8 @@ int cublasSgemv_v2(void* handle, int transpose, int m, int n, const float* alpha
                    int lda, const float* x, int x_step, const float* beta, float* y, int y_step);
 int cublasSdot_v2(void* handle, int n, const float* x, int x_step, const float* y, int y_step,
                   float* result);
-int cublasSgetrfBatched(void* handle, int n, float* const a[], int lda, int* pivots, int* info,
-                        int batches);
+int cublasSsyrk_v2(void* handle, int uplo, int transpose, int n, int k, const float* alpha,
+                   const float* a, int lda, const float* beta, float* c, int ldc);
 int cublasSetSmCountTarget(void* handle, int multiprocessors);
 int cublasGetSmCountTarget(void* handle, int* multiprocessors);
 int cublasGetVersion_v2(void* handle, int* version);
@@ -79,6 +80,10 @@ int cublasLtMatmul(void* handle, void* product, const void* alpha, const void* a
 
 namespace cublas_test {
 namespace {
+
+using simgpu_test::Arena;
+using simgpu_test::depends_on;
+using simgpu_test::written_by;
 
 constexpr int kSuccess = 0;
 constexpr int kNotInitialized = 1;
@@ -221,62 +226,6 @@ TEST_F(CublasTest, ProductWritesItsResultOnlyAndFromBothOperands) {
     EXPECT_EQ(gemm(), kSuccess);
     EXPECT_NE(read(c()), first);
   }
-}
-
-/// Memory in which matrices lie among other things, as in a framework's arena.
-class Arena {
- public:
-  Arena() {
-    EXPECT_EQ(cudaMalloc(&device_, kBytes), cudaSuccess);
-    fill(0);
-  }
-  ~Arena() { EXPECT_EQ(cudaFree(device_), cudaSuccess); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  [[nodiscard]] float* at(size_t byte) const { return reinterpret_cast<float*>(device_ + byte); }
-  void fill(int value) const { EXPECT_EQ(cudaMemset(device_, value, kBytes), cudaSuccess); }
-  void set(size_t byte, unsigned char value) const {
-    EXPECT_EQ(cudaMemset(device_ + byte, value, 1), cudaSuccess);
-  }
-  [[nodiscard]] std::vector<unsigned char> read() const {
-    std::vector<unsigned char> bytes(kBytes);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), device_, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
-    return bytes;
-  }
-
-  static constexpr size_t kBytes = size_t{1} << 20;
-
- private:
-  unsigned char* device_ = nullptr;
-};
-
-/// Where in an arena of ones `routine` writes: the first byte, and one past the last.
-template <typename Routine>
-std::pair<size_t, size_t> written_by(const Arena& arena, const Routine& routine) {
-  arena.fill(0xff);
-  EXPECT_EQ(routine(), kSuccess);
-  const std::vector<unsigned char> bytes = arena.read();
-  const auto is_written = [](unsigned char byte) { return byte != 0xff; };
-  const auto first = std::find_if(bytes.begin(), bytes.end(), is_written);
-  const auto last = std::find_if(bytes.rbegin(), bytes.rend(), is_written);
-  return {first - bytes.begin(), bytes.rend() - last};
-}
-
-/// Whether what `routine` writes to `result` depends on that byte of an arena that is zero
-/// otherwise.
-template <typename Routine>
-bool depends_on(const Arena& arena, size_t byte, const float* result, const Routine& routine) {
-  std::array<std::vector<unsigned char>, 2> results;
-  for (const auto value : std::array<unsigned char, 2>{0, 1}) {
-    arena.fill(0);
-    arena.set(byte, value);
-    EXPECT_EQ(routine(), kSuccess);
-    const std::vector<unsigned char> bytes = arena.read();
-    const auto at = reinterpret_cast<const char*>(result) - reinterpret_cast<char*>(arena.at(0));
-    results.at(value).assign(bytes.begin() + at, bytes.begin() + at + 64);
-  }
-  return results[0] != results[1];
 }
 
 TEST_F(CublasTest, ProductStaysWithinItsMatrices) {
@@ -427,7 +376,7 @@ TEST_F(CublasTest, WorkGoesToTheHandlesStream) {
 }
 
 TEST_F(CublasTest, RoutineThatIsNotThereIsRefused) {
-  EXPECT_EQ(cublasSgetrfBatched(handle_, 1, nullptr, 1, nullptr, nullptr, 1), kNotSupported);
+  EXPECT_EQ(cublasSsyrk_v2(handle_, 0, 0, 1, 1, &kOne, a(), 1, &kZero, c(), 1), kNotSupported);
 }
 
 TEST_F(CublasTest, AHandleKeepsWhatIsSet) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <new>
 
+#include "tools/simgpu/cublas/handle.h"
 #include "tools/simgpu/cublas/information.h"
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cublas/number.h"
@@ -16,15 +17,6 @@
 
 namespace simgpu::cublas {
 namespace {
-
-/// What a cublasHandle_t points to. As with NVIDIA's library, one thread at a time.
-struct Handle {
-  CUstream stream = nullptr;
-  int pointer_mode = kHost;
-  int math_mode = 0;
-  int atomics_mode = 0;
-  int multiprocessors = 0;  ///< that a kernel shall take; 0: the library chooses
-};
 
 int set(Handle* handle, int Handle::*field, int value) noexcept {
   if (handle == nullptr) return kNotInitialized;
@@ -37,12 +29,6 @@ int get(const Handle* handle, int Handle::*field, int* value) noexcept {
   if (value == nullptr) return kInvalidValue;
   *value = handle->*field;
   return kSuccess;
-}
-
-/// A factor of `bytes` that the routine reads on the device; none if the pointer mode says that it
-/// lies on the host.
-ProductOperand scalar(const Handle& handle, const void* value, std::uint64_t bytes) {
-  return handle.pointer_mode == kDevice ? ProductOperand{value, bytes} : ProductOperand{};
 }
 
 /// What a routine reads of the result that it adds to: nothing where `beta`, of `bytes`, is a zero
@@ -126,6 +112,17 @@ Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha
                  scalar(*handle, alpha, number.bytes), scalar(*handle, beta, number.bytes),
                  added_to(*handle, beta, number.bytes, result)},
                 result, product_of(rows, 1, sum, 1, number));
+}
+
+/// Multiplies the `n` numbers `x`, of `number`, by a factor, in their place.
+Status scale(const Handle* handle, int n, const void* factor, const void* x, int x_step,
+             std::uint64_t factor_size, Number number) {
+  if (handle == nullptr) return kNotInitialized;
+  if (factor == nullptr) return kInvalidValue;
+  if (n <= 0 || x_step <= 0) return kSuccess;
+  const ProductOperand scaled = vector(x, n, x_step, number.bytes);
+  return launch(Routine::kScale, handle->stream, {scaled, scalar(*handle, factor, factor_size)},
+                scaled, product_of(n, 1, 1, 1, number));
 }
 
 /// `x` and `y` are of `n` numbers.
@@ -269,6 +266,17 @@ SIMGPU_CUBLAS_DOT(cublasCdotc_v2, kComplex)
 SIMGPU_CUBLAS_DOT(cublasZdotu_v2, kDoubleComplex)
 SIMGPU_CUBLAS_DOT(cublasZdotc_v2, kDoubleComplex)
 #undef SIMGPU_CUBLAS_DOT
+#define SIMGPU_CUBLAS_SCALE(name, factor_type, number)                                     \
+  SIMGPU_EXPORT int name(Handle* handle, int n, const void* factor, void* x, int x_step) { \
+    return scale(handle, n, factor, x, x_step, (factor_type).bytes, number);               \
+  }
+SIMGPU_CUBLAS_SCALE(cublasSscal_v2, kSingle, kSingle)
+SIMGPU_CUBLAS_SCALE(cublasDscal_v2, kDouble, kDouble)
+SIMGPU_CUBLAS_SCALE(cublasCscal_v2, kComplex, kComplex)
+SIMGPU_CUBLAS_SCALE(cublasCsscal_v2, kSingle, kComplex)
+SIMGPU_CUBLAS_SCALE(cublasZscal_v2, kDoubleComplex, kDoubleComplex)
+SIMGPU_CUBLAS_SCALE(cublasZdscal_v2, kDouble, kDoubleComplex)
+#undef SIMGPU_CUBLAS_SCALE
 // NOLINTEND(bugprone-macro-parentheses)
 
 SIMGPU_EXPORT int cublasDotEx(Handle* handle, int n, const void* x, int x_type, int x_step,

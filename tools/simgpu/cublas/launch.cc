@@ -8,29 +8,41 @@
 namespace simgpu::cublas {
 namespace {
 
-constexpr std::array<const char*, 6> kNames = {
-    "gemm", "gemm_strided_batched", "gemv", "dot", "matmul", "dnn"};
+constexpr std::array<const char*, 11> kNames = {"gemm",   "gemm_strided_batched",
+                                                "gemv",   "dot",
+                                                "matmul", "dnn",
+                                                "trsm",   "scal",
+                                                "fft",    "solver",
+                                                "sparse"};
 
-/// A module with all kernels, each with the parameters of product_kernel.h.
+/// A kernel without code, with `parameters` parameters of 8 bytes.
+std::string entry_text(const std::string& name, std::size_t parameters) {
+  std::string text = ".visible .entry " + name + "(";
+  for (std::size_t parameter = 0; parameter < parameters; ++parameter) {
+    text += (parameter == 0 ? "" : ", ") + (".param .u64 " + name) + "_param_" +
+            std::to_string(parameter);
+  }
+  return text + ")\n{\n  ret;\n}\n";
+}
+
+/// A module with all kernels: those of products have the parameters of product_kernel.h, the two
+/// others those of batched_kernel.h.
 std::string module_text() {
   std::string text = ".version 8.0\n.target sm_50\n.address_size 64\n";
   for (const char* const name : kNames) {
-    const std::string entry = product_kernel_name(name);
-    text += ".visible .entry " + entry + "(";
-    for (std::size_t parameter = 0; parameter < kProductWords; ++parameter) {
-      text += (parameter == 0 ? "" : ", ") + (".param .u64 " + entry) + "_param_" +
-              std::to_string(parameter);
-    }
-    text += ")\n{\n  ret;\n}\n";
+    text += entry_text(product_kernel_name(name), kProductWords);
   }
-  return text;
+  return text + entry_text(kBatchedKernel, kBatchedWords) + entry_text(kPivotsKernel, kPivotsWords);
 }
 
 /// The driver's functions that a launch needs, and the kernels.
 struct Device {
   decltype(&::cuCtxGetCurrent) ctx_get_current = nullptr;
   decltype(&::cuLaunchKernel) launch_kernel = nullptr;
+  decltype(&::cuMemsetD8Async) fill = nullptr;
   std::array<CUkernel, kNames.size()> kernels{};
+  CUkernel batched = nullptr;
+  CUkernel pivots = nullptr;
   bool usable = false;
 };
 
@@ -61,7 +73,8 @@ Device open_device() {
   if (exported == nullptr || !resolve(exported, "cuGetProcAddress", get) ||
       !resolve(get, "cuInit", init) || !resolve(get, "cuCtxGetCurrent", device.ctx_get_current) ||
       !resolve(get, "cuLaunchKernel", device.launch_kernel) ||
-      !resolve(get, "cuLibraryLoadData", load) || !resolve(get, "cuLibraryGetKernel", get_kernel)) {
+      !resolve(get, "cuMemsetD8Async", device.fill) || !resolve(get, "cuLibraryLoadData", load) ||
+      !resolve(get, "cuLibraryGetKernel", get_kernel)) {
     return device;
   }
   CUlibrary loaded = nullptr;
@@ -76,13 +89,45 @@ Device open_device() {
       return device;
     }
   }
-  device.usable = true;
+  device.usable = get_kernel(&device.batched, loaded, kBatchedKernel) == CUDA_SUCCESS &&
+                  get_kernel(&device.pivots, loaded, kPivotsKernel) == CUDA_SUCCESS;
   return device;
 }
 
 const Device& device() {
   static const Device device = open_device();
   return device;
+}
+
+/// Launches `kernel` with words as its parameters, in blocks of 256 threads. REQUIRES:
+/// check_context().
+template <std::size_t kWords>
+Status launch_words(CUkernel kernel, CUstream stream, const std::array<unsigned, 3>& grid,
+                    std::array<std::uint64_t, kWords> words) noexcept {
+  std::array<void*, kWords> parameters{};
+  for (std::size_t index = 0; index < words.size(); ++index) parameters[index] = &words[index];
+  // A CUkernel is launched under the name of a function. Source: CUDA Driver API, cuLaunchKernel.
+  const auto function = reinterpret_cast<CUfunction>(kernel);
+  const CUresult result = device().launch_kernel(function, grid[0], grid[1], grid[2], 256, 1, 1, 0,
+                                                 stream, parameters.data(), nullptr);
+  return result == CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+}
+
+Status write_output(Routine routine, CUstream stream, std::span<const ProductOperand> inputs,
+                    const ProductOperand& output, const Product& work) noexcept {
+  std::size_t next = 0;
+  do {
+    Inputs read{};
+    std::size_t used = 0;
+    if (next > 0) read[used++] = output;
+    for (; used < read.size() && next < inputs.size(); ++next) {
+      if (inputs[next].address != nullptr) read[used++] = inputs[next];
+    }
+    if (const Status status = launch(routine, stream, read, output, work); status != kSuccess) {
+      return status;
+    }
+  } while (next < inputs.size());
+  return kSuccess;
 }
 
 }  // namespace
@@ -118,15 +163,43 @@ Status launch(Routine routine, CUstream stream, const Inputs& inputs, ProductOpe
   set(inputs.size(), output);
   const std::array<std::uint64_t, kProductFields> fields = words_of(product);
   std::copy(fields.begin(), fields.end(), words.begin() + kProductAddresses);
-  std::array<void*, kProductWords> parameters{};
-  for (std::size_t index = 0; index < words.size(); ++index) parameters[index] = &words[index];
-  const std::array<unsigned, 3> grid = grid_of(product);
-  // A CUkernel is launched under the name of a function. Source: CUDA Driver API, cuLaunchKernel.
-  const auto function =
-      reinterpret_cast<CUfunction>(device().kernels[static_cast<std::size_t>(routine)]);
-  const CUresult result = device().launch_kernel(function, grid[0], grid[1], grid[2], 256, 1, 1, 0,
-                                                 stream, parameters.data(), nullptr);
-  return result == CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+  return launch_words(device().kernels[static_cast<std::size_t>(routine)], stream, grid_of(product),
+                      words);
+}
+
+Status execute(Routine routine, CUstream stream, std::span<const ProductOperand> inputs,
+               std::span<const ProductOperand> outputs, const Product& work) noexcept {
+  for (const ProductOperand& output : outputs) {
+    if (output.address == nullptr) continue;
+    const Status status = write_output(routine, stream, inputs, output, work);
+    if (status != kSuccess) return status;
+  }
+  return kSuccess;
+}
+
+Status clear(CUstream stream, void* address, std::uint64_t bytes) noexcept {
+  if (address == nullptr || bytes == 0) return kSuccess;
+  if (const Status status = check_context(); status != kSuccess) return status;
+  const auto there = reinterpret_cast<CUdeviceptr>(address);
+  return device().fill(there, 0, bytes, stream) == CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+}
+
+Status write_pivots(CUstream stream, void* address, std::int64_t count, std::int64_t matrices,
+                    std::uint64_t number_bytes) noexcept {
+  if (address == nullptr || count < 1 || matrices < 1) return kSuccess;
+  if (const Status status = check_context(); status != kSuccess) return status;
+  const std::array<std::uint64_t, kPivotsWords> words{
+      reinterpret_cast<std::uintptr_t>(address), static_cast<std::uint64_t>(count),
+      static_cast<std::uint64_t>(matrices), number_bytes};
+  return launch_words(device().pivots, stream, {1, 1, 1}, words);
+}
+
+Status launch_batched(CUstream stream, const Batched& batched) noexcept {
+  if (batched.count == 0) return kSuccess;
+  if (const Status status = check_context(); status != kSuccess) return status;
+  constexpr std::uint64_t kMostBlocks = 65535;
+  const auto blocks = static_cast<unsigned>(std::min(batched.count, kMostBlocks));
+  return launch_words(device().batched, stream, {blocks, 1, 1}, words_of(batched));
 }
 
 }  // namespace simgpu::cublas
