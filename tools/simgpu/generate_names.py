@@ -5,6 +5,7 @@
   cublas/generated/cublaslt_names.inc   of libcublasLt.so.13
   cudart/generated/cudart12_names.inc   of libcudart.so.12
   cudnn/generated/cudnn_names.inc       of libcudnn.so.9
+  cufft/generated/cufft_names.inc       of libcufft.so.12
   cupti/generated/cupti_names.inc       of libcupti.so.13
   nccl/generated/nccl_names.inc         of libnccl.so.2
   nvml/generated/nvml_names.inc         of libnvidia-ml.so.1, by its header
@@ -28,6 +29,7 @@ LISTS = {  # of each list: what has the names, and how they begin
     "cublas/generated/cublaslt_names.inc": ("nvidia/*/lib/libcublasLt.so.13", "cublasLt"),
     "cudart/generated/cudart12_names.inc": ("nvidia/*/lib/libcudart.so.12", "(?:__)?cuda"),
     "cudnn/generated/cudnn_names.inc": ("nvidia/*/lib/libcudnn.so.9", "cudnn"),
+    "cufft/generated/cufft_names.inc": ("nvidia/*/lib/libcufft.so.1[12]", "cufft"),
     "cupti/generated/cupti_names.inc": ("nvidia/*/lib/libcupti.so.13", "cupti"),
     "nccl/generated/nccl_names.inc": ("nvidia/*/lib/libnccl.so.2", "p?nccl"),
     "nvml/generated/nvml_names.inc": ("tensorflow/include/external/cuda_nvml/include/nvml.h",
