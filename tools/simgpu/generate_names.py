@@ -7,6 +7,7 @@
   cudnn/generated/cudnn_names.inc       of libcudnn.so.9
   cufft/generated/cufft_names.inc       of libcufft.so.12
   cupti/generated/cupti_names.inc       of libcupti.so.13
+  cusolver/generated/cusolver_names.inc of libcusolver.so.12
   nccl/generated/nccl_names.inc         of libnccl.so.2
   nvml/generated/nvml_names.inc         of libnvidia-ml.so.1, by its header
 
@@ -31,6 +32,7 @@ LISTS = {  # of each list: what has the names, and how they begin
     "cudnn/generated/cudnn_names.inc": ("nvidia/*/lib/libcudnn.so.9", "cudnn"),
     "cufft/generated/cufft_names.inc": ("nvidia/*/lib/libcufft.so.1[12]", "cufft"),
     "cupti/generated/cupti_names.inc": ("nvidia/*/lib/libcupti.so.13", "cupti"),
+    "cusolver/generated/cusolver_names.inc": ("nvidia/*/lib/libcusolver.so.1[12]", "cusolver"),
     "nccl/generated/nccl_names.inc": ("nvidia/*/lib/libnccl.so.2", "p?nccl"),
     "nvml/generated/nvml_names.inc": ("tensorflow/include/external/cuda_nvml/include/nvml.h",
                                       "nvml"),
