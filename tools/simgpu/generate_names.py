@@ -8,6 +8,7 @@
   cufft/generated/cufft_names.inc       of libcufft.so.12
   cupti/generated/cupti_names.inc       of libcupti.so.13
   cusolver/generated/cusolver_names.inc of libcusolver.so.12
+  cusparse/generated/cusparse_names.inc of libcusparse.so.12
   nccl/generated/nccl_names.inc         of libnccl.so.2
   nvml/generated/nvml_names.inc         of libnvidia-ml.so.1, by its header
 
@@ -33,6 +34,7 @@ LISTS = {  # of each list: what has the names, and how they begin
     "cufft/generated/cufft_names.inc": ("nvidia/*/lib/libcufft.so.1[12]", "cufft"),
     "cupti/generated/cupti_names.inc": ("nvidia/*/lib/libcupti.so.13", "cupti"),
     "cusolver/generated/cusolver_names.inc": ("nvidia/*/lib/libcusolver.so.1[12]", "cusolver"),
+    "cusparse/generated/cusparse_names.inc": ("nvidia/*/lib/libcusparse.so.12", "cusparse"),
     "nccl/generated/nccl_names.inc": ("nvidia/*/lib/libnccl.so.2", "p?nccl"),
     "nvml/generated/nvml_names.inc": ("tensorflow/include/external/cuda_nvml/include/nvml.h",
                                       "nvml"),
