@@ -15,7 +15,8 @@ install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
 set(_simgpu simgpu_driver simgpu_cudart simgpu_cudart12 simgpu_cublas simgpu_cublas12 simgpu_cublaslt simgpu_cublaslt12
-    simgpu_cudnn simgpu_cupti simgpu_cupti12 simgpu_nccl simgpu_nvml simgpu_loader simgpu_devices)
+    simgpu_cudnn simgpu_cufft simgpu_cufft11 simgpu_cusolver simgpu_cusolver11 simgpu_cusparse
+    simgpu_cupti simgpu_cupti12 simgpu_nccl simgpu_nvml simgpu_loader simgpu_devices)
 foreach(target IN LISTS _simgpu)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu

@@ -48,7 +48,8 @@ class LoaderTest(unittest.TestCase):
 
     def test_a_library_is_found_by_its_name(self) -> None:
         for name in ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",
-                     "libnvidia-ml.so.1", "libcupti.so.13"):
+                     "libcufft.so.12", "libcufft.so.11", "libcusolver.so.12", "libcusolver.so.11",
+                     "libcusparse.so.12", "libnvidia-ml.so.1", "libcupti.so.13"):
             self.assertEqual(opened(name), str(SIMGPU / name))
 
     def test_more_digits_of_a_version_do_not_matter(self) -> None:
@@ -449,9 +450,14 @@ print(lt())
 cupti = ctypes.c_uint32()
 assert ctypes.CDLL("libcupti.so.12").cuptiGetVersion(ctypes.byref(cupti)) == 0
 print(cupti.value)
+for library, function in (("libcufft.so.11", "cufftGetVersion"),
+                          ("libcusolver.so.11", "cusolverGetVersion")):
+    assert getattr(ctypes.CDLL(library), function)(ctypes.byref(version)) == 0
+    print(version.value)
 """)
-        runtime, blas, lt, cupti = map(int, told.stdout.split())
+        runtime, blas, lt, cupti, fft, solver = map(int, told.stdout.split())
         self.assertEqual((runtime // 1000, blas // 10000, lt // 10000, cupti), (12, 12, 12, 28))
+        self.assertEqual((fft // 1000, solver // 1000), (11, 11))
 
     def test_device_properties_have_their_layout_of_then(self) -> None:
         told = self.run_program("""
