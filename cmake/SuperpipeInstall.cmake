@@ -3,15 +3,30 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS superpipe_cli EXPORT superpipeTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# Never in lib itself: below /usr/local, the next ldconfig would make a library with the SONAME
+# libcuda.so.1 the driver of every program. ldconfig does not look into folders of folders.
+set(_library_dir ${CMAKE_INSTALL_LIBDIR}/superpipe)
+# Version 0.1.0 was installed into lib before it was released: what is there goes, and the link that
+# ldconfig made of it.
+install(CODE "set(old_dir \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}\")
+if(IS_SYMLINK \"\${old_dir}/libcuda.so.1\")
+  file(READ_SYMLINK \"\${old_dir}/libcuda.so.1\" old_target)
+  if(old_target STREQUAL \"libsuperpipe.so\")
+    file(REMOVE \"\${old_dir}/libcuda.so.1\")
+  endif()
+endif()
+file(REMOVE \"\${old_dir}/libsuperpipe.so\" \"\${old_dir}/libsuperpipe.simgpu.so\"
+            \"\${old_dir}/libsuperpipe.nvtx.so\")")
 if(TARGET superpipe)
-  install(TARGETS superpipe EXPORT superpipeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS superpipe EXPORT superpipeTargets LIBRARY DESTINATION ${_library_dir})
 endif()
 
 # Its kernels for simgpu, beside it: that is how simgpu finds them.
-install(TARGETS superpipe_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS superpipe_simgpu LIBRARY DESTINATION ${_library_dir})
 
 # What NVTX loads, beside it as well.
-install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS superpipe_nvtx LIBRARY DESTINATION ${_library_dir})
 
 # simgpu's files are looked for by their SONAME, so the whole chain of names comes along.
 set(_simgpu simgpu_driver simgpu_cudart simgpu_cudart12 simgpu_cublas simgpu_cublas12 simgpu_cublaslt simgpu_cublaslt12
@@ -19,7 +34,7 @@ set(_simgpu simgpu_driver simgpu_cudart simgpu_cudart12 simgpu_cublas simgpu_cub
     simgpu_cupti simgpu_cupti12 simgpu_nccl simgpu_nvml simgpu_loader simgpu_devices)
 foreach(target IN LISTS _simgpu)
   if(TARGET ${target})
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/simgpu
+    install(TARGETS ${target} LIBRARY DESTINATION ${_library_dir}/simgpu
             NAMELINK_SKIP)
   endif()
 endforeach()
@@ -62,3 +77,4 @@ install(FILES ${CMAKE_BINARY_DIR}/cmake/superpipeConfig.cmake
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 unset(_package_dir)
+unset(_library_dir)

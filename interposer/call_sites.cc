@@ -36,7 +36,7 @@ void say_that_there_is_none() {
 void* open_packed_libunwind() {
   Dl_info own{};
   if (::dladdr(reinterpret_cast<const void*>(&open_packed_libunwind), &own) == 0) return nullptr;
-  const auto folder = std::filesystem::path(own.dli_fname).parent_path() / "superpipe" / "unwind";
+  const auto folder = std::filesystem::path(own.dli_fname).parent_path() / "unwind";
   // It needs this one, and finds it by its name once it is there.
   (void)::dlopen((folder / "liblzma.so.5").c_str(), RTLD_NOW | RTLD_LOCAL);
   return ::dlopen((folder / "libunwind.so.8").c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -19,7 +19,7 @@ class Layout:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.superpipe = self.root / "bin" / "superpipe"
-        self.library = self.root / "lib" / "libsuperpipe.so"
+        self.library = self.root / "lib" / "superpipe" / "libsuperpipe.so"
         self.simgpu = self.root / "lib" / "superpipe" / "simgpu"
         self.simgpu_driver = self.simgpu / "libcuda.so.1"
         self.cublas = [self.simgpu / name for name in ("libcublas.so.13", "libcublasLt.so.13")]  # simgpu's

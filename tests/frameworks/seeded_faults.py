@@ -34,10 +34,13 @@ def with_library(build: Build, library: Path) -> Build:
     folder = WORK / "assembled"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
-    (folder / "lib").mkdir()
+    libraries = folder / "lib" / "superpipe"
+    libraries.mkdir(parents=True)
     shutil.copy(build.command, folder / "bin")  # a link would find its library beside the original
-    shutil.copy(library, folder / "lib")
-    (folder / "lib" / "superpipe").symlink_to(build.folder / "lib" / "superpipe")
+    shutil.copy(library, libraries)
+    for entry in (build.folder / "lib" / "superpipe").iterdir():
+        if entry.name != library.name:
+            (libraries / entry.name).symlink_to(entry)
     (folder / "tests").symlink_to(build.folder / "tests")
     return Build(folder)
 
@@ -68,7 +71,7 @@ def run(runner) -> None:
         for fault in faults:
             with sources.changed(fault, LIST):
                 sources.build()
-            runner.build = with_library(right, sources.binary / "lib" / "libsuperpipe.so")
+            runner.build = with_library(right, sources.binary / "lib" / "superpipe" / "libsuperpipe.so")
             runner.cases(lambda program, allocator, fault=fault: judge(runner, fault, program, allocator), cases)
     finally:
         runner.build = right

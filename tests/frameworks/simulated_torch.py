@@ -24,7 +24,7 @@ class Unfit(Exception):
 class Build:
     """A build tree of superpipe, or what is laid out like one."""
 
-    PARTS = ("bin/superpipe", "lib/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1", "lib/superpipe/simgpu/libcudart.so.13",
+    PARTS = ("bin/superpipe", "lib/superpipe/libsuperpipe.so", "lib/superpipe/simgpu/libcuda.so.1", "lib/superpipe/simgpu/libcudart.so.13",
              "lib/superpipe/simgpu/libcublas.so.13", "lib/superpipe/simgpu/libcublasLt.so.13")
 
     def __init__(self, folder: Path) -> None:

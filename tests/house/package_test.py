@@ -1,6 +1,7 @@
 """`cmake --install` gives what the README promises, and another CMake project can use it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,22 @@ def run(*command: object) -> subprocess.CompletedProcess:
                           timeout=LIMIT)
 
 
+def loader_cache(folder: Path, places: list[Path]) -> str:
+    """What the loader's cache lists after ldconfig has looked into `places`, with a configuration and
+    a cache of its own in `folder`. ldconfig makes the links there that it makes on a machine."""
+    program = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise unittest.SkipTest("no ldconfig here")
+    folder.mkdir()
+    configuration, cache = folder / "ld.so.conf", folder / "ld.so.cache"
+    configuration.write_text("".join(f"{place}\n" for place in places))
+    ran = run(program, "-f", configuration, "-C", cache)
+    if ran.returncode != 0:
+        raise AssertionError(f"ldconfig: {ran.stderr}")
+    lines = run(program, "-p", "-C", cache).stdout.splitlines()
+    return "\n".join(line for line in lines if any(f"=> {place}/" in line for place in places))
+
+
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -46,7 +63,7 @@ class Package(unittest.TestCase):
 
     def test_installs_every_part(self) -> None:
         self.assertEqual(self.installed.returncode, 0, self.installed.stderr)
-        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.simgpu.so", "lib/libsuperpipe.nvtx.so",
+        for part in ("bin/superpipe", "lib/superpipe/libsuperpipe.so", "lib/superpipe/libsuperpipe.simgpu.so", "lib/superpipe/libsuperpipe.nvtx.so",
                      "lib/superpipe/simgpu/libcuda.so.1", "lib/superpipe/simgpu/libcudart.so.13",
                      "bin/superpipe-minilm", "bin/superpipe-minilm.simgpu.so",
                      "bin/superpipe-layers", "bin/superpipe-layers.simgpu.so", "bin/superpipe.simgpu.so",
@@ -55,6 +72,43 @@ class Package(unittest.TestCase):
                      "share/fish/vendor_completions.d/superpipe.fish"):
             with self.subTest(part=part):
                 self.assertTrue((self.prefix / part).is_file())
+
+    def copy_for_ldconfig(self, name: str) -> Path:
+        """A copy of what is installed, in which ldconfig may make links."""
+        copy = self.root / name
+        shutil.copytree(self.prefix, copy, symlinks=True)
+        self.addCleanup(shutil.rmtree, copy)
+        return copy / "lib"
+
+    def test_ldconfig_makes_nothing_of_it_the_driver(self) -> None:
+        lib = self.copy_for_ldconfig("usr-local")
+        before = sorted(lib.iterdir())
+        self.assertEqual(loader_cache(self.root / "cache", [lib]), "")
+        self.assertEqual(sorted(lib.iterdir()), before)
+
+    def test_ldconfig_would_make_a_library_in_lib_the_driver(self) -> None:
+        for part in ("superpipe/libsuperpipe.so", "superpipe/simgpu/libcuda.so.1"):
+            with self.subTest(part):
+                lib = self.copy_for_ldconfig(f"wrong-{Path(part).stem}")
+                shutil.copy(lib / part, lib / "libwrong.so")
+                self.assertIn("libcuda.so.1", loader_cache(self.root / f"wrong-cache-{Path(part).stem}", [lib]))
+                self.assertTrue((lib / "libcuda.so.1").is_symlink())
+
+    def test_an_installation_removes_what_an_earlier_one_put_into_lib(self) -> None:
+        prefix = self.root / "earlier"
+        (prefix / "lib").mkdir(parents=True)
+        for name in ("libsuperpipe.so", "libsuperpipe.simgpu.so", "libsuperpipe.nvtx.so", "libother.so"):
+            (prefix / "lib" / name).touch()
+        (prefix / "lib" / "libcuda.so.1").symlink_to("libsuperpipe.so")
+        self.assertEqual(run("cmake", "--install", BUILD, "--prefix", prefix).returncode, 0)
+        self.assertEqual(sorted(file.name for file in (prefix / "lib").iterdir()), ["cmake", "libother.so", "superpipe"])
+
+    def test_an_installation_leaves_the_driver_of_others(self) -> None:
+        prefix = self.root / "others"
+        (prefix / "lib").mkdir(parents=True)
+        (prefix / "lib" / "libcuda.so.1").symlink_to("libcuda.so.580.65.06")
+        self.assertEqual(run("cmake", "--install", BUILD, "--prefix", prefix).returncode, 0)
+        self.assertTrue((prefix / "lib" / "libcuda.so.1").is_symlink())
 
     def test_no_installed_file_points_into_the_build_tree(self) -> None:
         for file in [*self.prefix.rglob("*.so*"), *(self.prefix / "bin").iterdir()]:
@@ -70,7 +124,7 @@ class Package(unittest.TestCase):
         finished = subprocess.run([self.prefix / "bin" / "superpipe", "doctor", "--simulate", "--quick"],
                                   env=environment, capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
-        self.assertIn(str(self.prefix / "lib" / "libsuperpipe.so"), finished.stdout)
+        self.assertIn(str(self.prefix / "lib" / "superpipe" / "libsuperpipe.so"), finished.stdout)
         # Its questions find their kernels, and the programs that they run find library and runtime.
         for word in ("skipped", "failed", "crashed", "timed out"):
             self.assertNotIn(f" {word}: ", finished.stdout)

@@ -65,7 +65,7 @@ class Tarball(unittest.TestCase):
         return str(file.relative_to(self.root))
 
     def test_holds_every_part(self) -> None:
-        for part in ("bin/superpipe", "lib/libsuperpipe.so", "lib/libsuperpipe.nvtx.so", "lib/superpipe/simgpu/libcuda.so.1",
+        for part in ("bin/superpipe", "lib/superpipe/libsuperpipe.so", "lib/superpipe/libsuperpipe.nvtx.so", "lib/superpipe/simgpu/libcuda.so.1",
                      "lib/superpipe/simgpu/libcudart.so.13", "lib/superpipe/cuda/libcudart.so.13",
                      "lib/superpipe/unwind/libunwind.so.8", "share/doc/superpipe/libunwind8.copyright",
                      "bin/superpipe-minilm", "bin/superpipe-layers", "share/man/man1/superpipe.1", "share/man/man1/superpipe-run.1",

@@ -16,7 +16,7 @@ from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the 
 
 BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
 SUITE = BUILD / "bin" / "conformance"
-LIBRARY = BUILD / "lib" / "libsuperpipe.so"
+LIBRARY = BUILD / "lib" / "superpipe" / "libsuperpipe.so"
 SIMGPU = BUILD / "lib" / "superpipe" / "simgpu" / "libcuda.so.1"
 
 # Under every configuration.

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the path above)
 
 BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
-LIBRARY = BUILD / "lib" / "libsuperpipe.so"
+LIBRARY = BUILD / "lib" / "superpipe" / "libsuperpipe.so"
 SIMGPU = BUILD / "lib" / "superpipe" / "simgpu"
 PROGRAMS = BUILD / "tests" / "interposer"
 KERNELS = PROGRAMS / "kernels.fatbin"

@@ -15,7 +15,7 @@ from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the 
 BUILD = Path(os.environ["SUPERPIPE_BUILD_DIR"])
 SOURCE = Path(os.environ["SUPERPIPE_SOURCE_DIR"])
 SANITIZER = os.environ.get("SUPERPIPE_SANITIZER", "")
-LIBRARY = BUILD / "lib" / "libsuperpipe.so"
+LIBRARY = BUILD / "lib" / "superpipe" / "libsuperpipe.so"
 PROBE = BUILD / "tests" / "interposer" / "driver_probe"
 DRIVERS = BUILD / "tests" / "interposer" / "drivers"
 ALLOWED_NEEDED = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0"}

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 SCRIPT = Path(os.environ["SUPERPIPE_SOURCE_DIR"]) / "scripts" / "scout_torch_on_simgpu"
-PARTS = ["bin/superpipe", "lib/libsuperpipe.so"] + [
+PARTS = ["bin/superpipe", "lib/superpipe/libsuperpipe.so"] + [
     f"lib/superpipe/simgpu/{name}"
     for name in ("libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13")]
 

@@ -42,7 +42,7 @@ class CommandCase(unittest.TestCase):
         self.prefix = prefix
         (prefix / "bin").mkdir(parents=True)
         shutil.copy2(BUILD / "bin" / "superpipe", prefix / "bin" / "superpipe")
-        self.library = prefix / "lib" / "libsuperpipe.so"
+        self.library = prefix / "lib" / "superpipe" / "libsuperpipe.so"
         self.simgpu = prefix / "lib" / "superpipe" / "simgpu"
         self.simgpu.mkdir(parents=True)
         self.library.touch()

@@ -317,7 +317,7 @@ class Questions(unittest.TestCase):
     @unittest.skipIf(SANITIZED, "a sanitizer's library cannot be preloaded into other programs")
     def test_the_users_variables_do_not_decide_what_is_measured(self) -> None:
         for variable in ({"SUPERPIPE_K": "nonsense", "SUPERPIPE_STRICT": "1"},
-                         {"LD_PRELOAD": str(BUILD / "lib" / "libsuperpipe.so")}):
+                         {"LD_PRELOAD": str(BUILD / "lib" / "superpipe" / "libsuperpipe.so")}):
             with self.subTest(variable=variable):
                 probe = self.only("H10", environment=variable)
                 self.assertEqual(probe["outcome"], "answered", probe["reason"])

@@ -12,7 +12,7 @@
 namespace superpipe::cli {
 namespace {
 
-const Installation kParts = {"/opt/sp/lib/libsuperpipe.so",
+const Installation kParts = {"/opt/sp/lib/superpipe/libsuperpipe.so",
                              "/opt/sp/lib/superpipe/simgpu",
                              "/opt/sp/lib/superpipe/simgpu/libcuda.so.1",
                              "/opt/sp/lib/superpipe/simgpu/libcudart.so.13",

@@ -14,8 +14,8 @@ Installation this_installation() {
   std::error_code error;
   const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
-  const auto lib = executable.parent_path().parent_path() / "lib";
-  const auto simgpu = lib / "superpipe" / "simgpu";
+  const auto lib = executable.parent_path().parent_path() / "lib" / "superpipe";
+  const auto simgpu = lib / "simgpu";
   return Installation{(lib / "libsuperpipe.so").string(),
                       simgpu.string(),
                       (simgpu / "libcuda.so.1").string(),

@@ -7,19 +7,21 @@ namespace superpipe::cli {
 
 /// Absolute paths of the parts beside the running command. They need not exist.
 struct Installation {
-  std::string preload_library;    ///< lib/libsuperpipe.so
-  std::string simgpu_folder;      ///< lib/superpipe/simgpu
-  std::string simgpu_driver;      ///< lib/superpipe/simgpu/libcuda.so.1
-  std::string simgpu_runtime;     ///< lib/superpipe/simgpu/libcudart.so.13
-  std::string simgpu_loader;      ///< lib/superpipe/simgpu/libsimgpu_loader.so, for LD_AUDIT
-  std::string simgpu_devices;     ///< lib/superpipe/simgpu/libsimgpu_devices.so, for LD_PRELOAD
-  std::string doctor_kernels{};   ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
-  std::string library_kernels{};  ///< lib/libsuperpipe.simgpu.so, the library's kernels for simgpu
+  std::string preload_library;   ///< lib/superpipe/libsuperpipe.so
+  std::string simgpu_folder;     ///< lib/superpipe/simgpu
+  std::string simgpu_driver;     ///< lib/superpipe/simgpu/libcuda.so.1
+  std::string simgpu_runtime;    ///< lib/superpipe/simgpu/libcudart.so.13
+  std::string simgpu_loader;     ///< lib/superpipe/simgpu/libsimgpu_loader.so, for LD_AUDIT
+  std::string simgpu_devices;    ///< lib/superpipe/simgpu/libsimgpu_devices.so, for LD_PRELOAD
+  std::string doctor_kernels{};  ///< bin/superpipe.simgpu.so, the doctor's kernels for simgpu
+  /// lib/superpipe/libsuperpipe.simgpu.so, the library's kernels for simgpu
+  std::string library_kernels{};
   /// Where libcuda.so is a link to preload_library (folder_with_driver_link()); empty: nowhere.
   std::string driver_link_folder{};
 };
 
-/// The installation that the running executable belongs to: <folder of the executable>/../lib.
+/// The installation that the running executable belongs to: <folder of the
+/// executable>/../lib/superpipe.
 ///
 /// Follows links, so that a link in ~/bin works. Empty paths if the executable cannot be found
 /// (/proc is not mounted).
