@@ -53,7 +53,7 @@ install(TARGETS superpipe_cli_simgpu LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}
 # Manual pages and completion for shells, made from the command line's words (tools/superpipe/print_manuals.cc).
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
 foreach(folder bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/${folder}/ DESTINATION ${SUPERPIPE_COMPLETION_DIR}/${folder})
 endforeach()
 
 # All that is installed, without tests and benchmarks.
@@ -66,14 +66,14 @@ foreach(target superpipe_cli superpipe_cli_simgpu superpipe_manual superpipe sup
 endforeach()
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/superpipe)
-install(EXPORT superpipeTargets NAMESPACE superpipe:: DESTINATION ${_package_dir})
+install(EXPORT superpipeTargets NAMESPACE superpipe:: DESTINATION ${_package_dir} COMPONENT development)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/superpipeConfig.cmake.in
   ${CMAKE_BINARY_DIR}/cmake/superpipeConfig.cmake INSTALL_DESTINATION ${_package_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/cmake/superpipeConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/cmake/superpipeConfig.cmake
               ${CMAKE_BINARY_DIR}/cmake/superpipeConfigVersion.cmake
-        DESTINATION ${_package_dir})
+        DESTINATION ${_package_dir} COMPONENT development)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 unset(_package_dir)

@@ -1,5 +1,10 @@
 # How kernels of ours get into programs: as machine code for every kind of device, and as text for those to come.
 
+# What nvcc has its host code compiled by: not every compiler of the project is one that it takes.
+if(NOT SUPERPIPE_NVCC_HOST_COMPILER)
+  set(SUPERPIPE_NVCC_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+endif()
+
 # superpipe_embed_kernels(NAME SOURCE [DEPENDS headers...]): compiles the CUDA source SOURCE of the current folder, and writes
 # lists of numbers, for arrays, to generated/ of the current binary folder: NAME.inc, a fat binary of machine code for every kind
 # of device that CUDA 13 knows, and of text; and NAME_ptx.inc, the text alone, ending with a zero, for drivers that are older than
@@ -9,7 +14,7 @@ function(superpipe_embed_kernels name source)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${generated})
   set(source ${CMAKE_CURRENT_SOURCE_DIR}/${source})
-  set(nvcc ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${CMAKE_CXX_COMPILER})
+  set(nvcc ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++20 -O3 -I${PROJECT_SOURCE_DIR} -ccbin ${SUPERPIPE_NVCC_HOST_COMPILER})
   if(SUPERPIPE_WARNINGS_AS_ERRORS)
     list(APPEND nvcc -Werror all-warnings)
   endif()

@@ -1,4 +1,5 @@
-# What scripts/package packs beside an installation: the checks that run on another machine, and what they need there.
+# What goes to other machines beside an installation, in a portable build: what it needs there (also in a wheel), and the checks that
+# scripts/package packs.
 #
 #   bin, lib                as cmake --install gives them
 #   lib/superpipe/cuda      NVIDIA's runtime library, for the examples on a real GPU (redistributable: CUDA EULA, Attachment A)
@@ -17,7 +18,8 @@ foreach(target ${SUPERPIPE_CHECKS})
   endif()
   add_dependencies(superpipe_checks ${target})
   if(SUPERPIPE_PORTABLE)
-    install(TARGETS ${target} RUNTIME DESTINATION ${_checks_dir} LIBRARY DESTINATION ${_checks_dir})
+    install(TARGETS ${target} RUNTIME DESTINATION ${_checks_dir} COMPONENT checks
+                              LIBRARY DESTINATION ${_checks_dir} COMPONENT checks)
   endif()
 endforeach()
 if(NOT SUPERPIPE_PORTABLE)
@@ -34,8 +36,12 @@ endforeach()
 file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
 install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
 
-# The library looks there where the machine has none (interposer/call_sites.cc).
-foreach(_library unwind:libunwind.so.8:libunwind8 lzma:liblzma.so.5:liblzma5)
+# The library looks there where the machine has none (interposer/call_sites.cc). That of scripts/setup_portable needs glibc alone.
+set(_libraries unwind:libunwind.so.8:libunwind8)
+if(NOT SUPERPIPE_LICENCES)
+  list(APPEND _libraries lzma:liblzma.so.5:liblzma5)
+endif()
+foreach(_library IN LISTS _libraries)
   string(REPLACE ":" ";" _library ${_library})
   list(POP_FRONT _library _short _name _package)
   find_library(SUPERPIPE_PACKED_${_short} NAMES ${_name} REQUIRED)
@@ -45,6 +51,21 @@ foreach(_library unwind:libunwind.so.8:libunwind8 lzma:liblzma.so.5:liblzma5)
   install(FILES /usr/share/doc/${_package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME ${_package}.copyright OPTIONAL)
 endforeach()
 
+# The licences of all that is compiled in or comes along, for the wheel: setup_portable collected them, but those of NVIDIA's toolkit.
+if(SUPERPIPE_LICENCES)
+  set(_licences ${CMAKE_INSTALL_DOCDIR}/licenses)
+  install(DIRECTORY ${SUPERPIPE_LICENCES}/ DESTINATION ${_licences})
+  install(FILES ${PROJECT_SOURCE_DIR}/third_party/uplot/LICENSE DESTINATION ${_licences} RENAME uplot)
+  file(GLOB _cuda_licence ${CUDAToolkit_BIN_DIR}/../EULA.txt
+    ${CUDAToolkit_BIN_DIR}/../dist-info/nvidia_cuda_runtime-*/licenses/License.txt
+    ${CUDAToolkit_BIN_DIR}/../licenses/nvidia_cuda_runtime-*/licenses/License.txt)
+  if(NOT _cuda_licence)
+    message(FATAL_ERROR "the CUDA toolkit's licence is not in it, and goes with its runtime library")
+  endif()
+  list(GET _cuda_licence 0 _cuda_licence)
+  install(FILES ${_cuda_licence} DESTINATION ${_licences} RENAME cuda_runtime)
+endif()
+
 # Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.
 if(TARGET launch_hook_bench)
   set_target_properties(launch_hook_bench PROPERTIES SUPERPIPE_SHARED_RUNTIME ON
@@ -52,24 +73,25 @@ if(TARGET launch_hook_bench)
 endif()
 if(SUPERPIPE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
-  install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench
+  install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench COMPONENT checks
           RENAME $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
   foreach(library libstdc++.so.6 libgcc_s.so.1)
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library} OUTPUT_VARIABLE _file
                     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     file(REAL_PATH ${_file} _file)
-    install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench RENAME ${library})
+    install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench COMPONENT checks
+            RENAME ${library})
   endforeach()
 endif()
 
 # The kernels that managed_program loads.
 if(TARGET interposer_kernels)
   add_dependencies(superpipe_checks interposer_kernels)
-  install(FILES ${CMAKE_BINARY_DIR}/tests/interposer/kernels.fatbin DESTINATION ${_checks_dir})
+  install(FILES ${CMAKE_BINARY_DIR}/tests/interposer/kernels.fatbin DESTINATION ${_checks_dir} COMPONENT checks)
 endif()
 
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/demo_runs.py ${PROJECT_SOURCE_DIR}/scripts/residency_svg.py
                  ${PROJECT_SOURCE_DIR}/bench/pass_time.py ${PROJECT_SOURCE_DIR}/scripts/gpu_check.sh
-        DESTINATION scripts)
+        DESTINATION scripts COMPONENT checks)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts/gpu_check ${PROJECT_SOURCE_DIR}/scripts/frameworks
-        DESTINATION scripts FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)
+        DESTINATION scripts COMPONENT checks FILES_MATCHING PATTERN *.py PATTERN __pycache__ EXCLUDE)

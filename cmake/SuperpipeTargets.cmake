@@ -78,3 +78,11 @@ target_link_libraries(superpipe_zstd INTERFACE ${SUPERPIPE_ZSTD_ARCHIVE})
 function(superpipe_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
+
+# superpipe_hide_runtime(TARGET): for libraries that are loaded into programs and export what their sources say: nothing of the
+# C++ runtime that is linked into them.
+function(superpipe_hide_runtime target)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/hidden_runtime.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${script})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()

@@ -1,5 +1,6 @@
 #include "profiler/trace_recorder.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,9 @@ std::int64_t in_steps(std::int64_t time) {
   return time & -kStep;
 }
 
+/// gettid(), which glibc has since 2.30 alone.
+pid_t own_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
+
 }  // namespace
 
 thread_local constinit TraceRecorder::Current TraceRecorder::current_;
@@ -29,7 +33,7 @@ thread_local TraceRecorder::ThreadRings TraceRecorder::thread_rings_;
 
 TraceRecorder::ThreadRings::~ThreadRings() {
   current_.has_ended = true;
-  if (::gettid() == ::getpid()) {
+  if (own_thread() == ::getpid()) {
     // The main thread's end before the program's static objects do, whose destructors may free
     // memory: its rings stay as long as the process.
     static constinit decltype(rings)* kept = nullptr;
@@ -87,7 +91,7 @@ TraceRing* TraceRecorder::find_or_make_ring() {
   rings.reserve(rings.size() + 1);
   {
     const std::lock_guard lock(mutex_);
-    begun_.push_back({ring, ++threads_, static_cast<std::uint32_t>(::gettid())});
+    begun_.push_back({ring, ++threads_, static_cast<std::uint32_t>(own_thread())});
   }
   rings.emplace_back(id_, ring);
   return ring.get();

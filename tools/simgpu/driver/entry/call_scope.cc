@@ -36,10 +36,12 @@ void CallScope::begin(const CallCost& cost) noexcept {
     statistics().call_wait_ns += start_ - asked;
   };
   switch (cost.lock) {
-    case CallLock::kProcess:
-      process_lock().lock();
+    case CallLock::kProcess: {
+      std::unique_lock held{process_lock()};
       start();
+      (void)held.release();  // until end()
       break;
+    }
     case CallLock::kProcessAtFirst: {
       const std::lock_guard lock{process_lock()};
       start();
@@ -66,7 +68,9 @@ void CallScope::end() noexcept {
   open_call = nullptr;
   statistics().call_ns += end_ - start_;
   sleep_until(end_);
-  if (cost_->lock == CallLock::kProcess) process_lock().unlock();
+  if (cost_->lock == CallLock::kProcess) {
+    const std::unique_lock held{process_lock(), std::adopt_lock};
+  }
 }
 
 void charge_call(double nanoseconds) noexcept {
