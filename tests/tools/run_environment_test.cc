@@ -5,9 +5,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
+
+#include "tests/temporary_folder.h"
 
 namespace superpipe::cli {
 namespace {
@@ -101,6 +104,36 @@ TEST_F(EnvironmentChanges, HaveXlaMeasureNothingOnSimgpuUnlessTheUserSays) {
     setenv("XLA_FLAGS", chosen, 1);
     EXPECT_EQ(changes(options).count("XLA_FLAGS"), 0U) << chosen;
   }
+}
+
+// The kernels of a program `file`, of superpipe's installation in `root`.
+std::string kernels_found(const std::filesystem::path& root, const std::filesystem::path& file) {
+  RunOptions options;
+  options.flag(SettingId::kSimulate) = "1";
+  Installation parts = kParts;
+  parts.doctor_kernels = root / "bin" / "superpipe.simgpu.so";
+  for (const auto& change : environment_changes(options, parts, file.string())) {
+    if (change.name == "SIMGPU_KERNELS") return change.value.value_or("");
+  }
+  return {};
+}
+
+TEST_F(EnvironmentChanges, FindsTheKernelsOfAnExampleThatAScriptExecutes) {
+  const std::filesystem::path root = make_temporary_folder("run-environment");
+  std::filesystem::create_directories(root / "bin");
+  std::filesystem::create_directories(root / "scripts");
+  for (const char* const name : {"bin/superpipe-layers", "bin/other", "scripts/superpipe-minilm"}) {
+    std::ofstream(root / (std::string(name) + ".simgpu.so")) << "kernels";
+  }
+  EXPECT_EQ(kernels_found(root, root / "bin" / "superpipe-layers"),
+            root / "bin" / "superpipe-layers.simgpu.so");
+  EXPECT_EQ(kernels_found(root, root / "scripts" / "superpipe-layers"),
+            root / "bin" / "superpipe-layers.simgpu.so");
+  EXPECT_EQ(kernels_found(root, root / "scripts" / "superpipe-minilm"),
+            root / "scripts" / "superpipe-minilm.simgpu.so");
+  // A program of the user's is none of ours, whatever lies in our folder.
+  EXPECT_EQ(kernels_found(root, root / "scripts" / "other"), "");
+  std::filesystem::remove_all(root);
 }
 
 TEST_F(EnvironmentChanges, LeavesWhatTheUserSetAloneWhenSimulating) {

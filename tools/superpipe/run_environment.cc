@@ -53,6 +53,17 @@ std::optional<std::string> without_autotuning() {
   return std::string(set) + (set.empty() ? "" : " ") + std::string(kFlag) + "=0";
 }
 
+/// Where the kernels of `program` for simgpu lie: beside it, or beside superpipe's own program of
+/// that name, which a script of a Python environment's bin executes. Empty: it has none.
+std::string kernels_of(const std::string& program, const Installation& parts) {
+  std::string kernels = program + ".simgpu.so";
+  if (is_readable_file(kernels)) return kernels;
+  const std::filesystem::path name = std::filesystem::path(kernels).filename();
+  kernels = (std::filesystem::path(parts.doctor_kernels).parent_path() / name).string();
+  const bool is_ours = name.string().starts_with("superpipe-") && is_readable_file(kernels);
+  return is_ours ? kernels : std::string();
+}
+
 }  // namespace
 
 std::optional<std::string> named_driver() {
@@ -92,8 +103,8 @@ std::vector<EnvironmentChange> environment_changes(const RunOptions& options,
       changes.push_back({setting.variable, setting.simulated_value});
     }
     if (auto flags = without_autotuning()) changes.push_back({"XLA_FLAGS", std::move(flags)});
-    const std::string kernels = program + ".simgpu.so";
-    if (std::getenv("SIMGPU_KERNELS") == nullptr && is_readable_file(kernels)) {
+    const std::string kernels = kernels_of(program, parts);
+    if (std::getenv("SIMGPU_KERNELS") == nullptr && !kernels.empty()) {
       changes.push_back({"SIMGPU_KERNELS", kernels});
     }
   }
