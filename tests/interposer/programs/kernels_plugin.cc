@@ -90,10 +90,11 @@ struct Range {
 // The range may be one of addresses.
 void arange(const SimgpuLaunch* launch) {
   const auto range = argument<Range>(launch, 1);
-  const void** const array = argument<const void**>(launch, 2);
+  const auto start = reinterpret_cast<unsigned long long>(
+      launch->program_address(launch, reinterpret_cast<const void*>(range.start)));
   for (int i = 0; i < argument<int>(launch, 0); ++i) {
-    const auto number = range.start + static_cast<unsigned long long>(i) * range.step;
-    array[i] = launch->program_address(launch, reinterpret_cast<const void*>(number));
+    argument<unsigned long long*>(launch, 2)[i] =
+        start + static_cast<unsigned long long>(i) * range.step;
   }
 }
 

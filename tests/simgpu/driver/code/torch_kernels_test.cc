@@ -33,6 +33,12 @@ const std::string kArange =
     "EEvT_"
     "T0_PN15function_traitsISD_E11result_typeE";
 
+/// The program knows by 9000 what the kernel finds at 1000.
+const void* torch_address_of_copy(const SimgpuLaunch* /*launch*/, const void* address) {
+  const auto word = reinterpret_cast<std::uintptr_t>(address);
+  return word == 1000 ? reinterpret_cast<const void*>(std::uintptr_t{9000}) : address;
+}
+
 /// Runs the kernel with these parameters.
 template <typename... Parameters>
 void run_torch_kernel(const std::string& name, Parameters... parameters) {
@@ -45,6 +51,7 @@ void run_torch_kernel(const std::string& name, Parameters... parameters) {
   launch.arguments = arguments.data();
   launch.argument_sizes = sizes.data();
   launch.argument_count = arguments.size();
+  launch.program_address = torch_address_of_copy;
   kernel->function(&launch);
 }
 
@@ -116,6 +123,8 @@ TEST(TorchKernel, NumbersUpwards) {
   std::vector<std::int64_t> result(4, -1);
   run_torch_kernel(kArange, std::int32_t{3}, std::array<std::int64_t, 2>{100, -7}, result.data());
   EXPECT_THAT(result, ElementsAre(100, 93, 86, -1));
+  run_torch_kernel(kArange, std::int32_t{2}, std::array<std::int64_t, 2>{1000, 8}, result.data());
+  EXPECT_THAT(result, ElementsAre(9000, 9008, 86, -1)) << "the addresses of matrices";
 }
 
 TEST(TorchKernel, IsNoneOfOtherTypes) {

@@ -171,9 +171,15 @@ void sum_all(const SimgpuLaunch* launch) {
       sum + framework_argument<std::uint32_t>(*launch, 4);
 }
 
+/// The address in parameter `index`, as the program has it: what a kernel may store.
+std::uint64_t program_address(const SimgpuLaunch& launch, std::size_t index) {
+  const auto* const here = framework_argument<const void*>(launch, index);
+  return reinterpret_cast<std::uint64_t>(launch.program_address(&launch, here));
+}
+
 /// (first matrix, table, count, bytes from one to the next): JAX's table of addresses.
 void list_matrices_of_jax(const SimgpuLaunch* launch) {
-  const auto first = framework_argument<std::uint64_t>(*launch, 0);
+  const std::uint64_t first = program_address(*launch, 0);
   auto* const table = framework_argument<std::uint64_t*>(*launch, 1);
   const auto count = framework_argument<std::uint64_t>(*launch, 2);
   const auto apart = framework_argument<std::uint64_t>(*launch, 3);
@@ -182,7 +188,7 @@ void list_matrices_of_jax(const SimgpuLaunch* launch) {
 
 /// (first matrix, bytes from one to the next, count, table): XLA's.
 void list_matrices_of_xla(const SimgpuLaunch* launch) {
-  const auto first = framework_argument<std::uint64_t>(*launch, 0);
+  const std::uint64_t first = program_address(*launch, 0);
   const auto apart = framework_argument<std::uint64_t>(*launch, 1);
   const auto count = framework_argument<std::uint64_t>(*launch, 2);
   auto* const table = framework_argument<std::uint64_t*>(*launch, 3);

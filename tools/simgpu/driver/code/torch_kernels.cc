@@ -115,10 +115,11 @@ void find_any(const SimgpuLaunch* launch) {
   }
 }
 
-/// (count, {first, step}, result)
+/// (count, {first, step}, result): numbers, or the addresses of a batch's matrices.
 void number_upwards(const SimgpuLaunch* launch) {
   const auto count = torch_argument<std::int32_t>(*launch, 0);
-  const auto first = torch_argument<std::uint64_t>(*launch, 1);
+  const auto* const here = torch_argument<const void*>(*launch, 1);
+  const auto first = reinterpret_cast<std::uint64_t>(launch->program_address(launch, here));
   const auto step = torch_argument<std::uint64_t>(*launch, 1, sizeof(std::uint64_t));
   auto* const result = torch_argument<std::uint64_t*>(*launch, 2);
   for (std::int32_t i = 0; i < count; ++i) {
