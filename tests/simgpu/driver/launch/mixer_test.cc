@@ -168,6 +168,13 @@ TEST(Mix, IsUnchangedByPointersInMemoryWhichAreOthersInEachRun) {
   EXPECT_EQ(result_of(0x7f12'8100'0000), result_of(0x6b00'8120'0600));
   EXPECT_NE(result_of(0x5f12'8100'0000), result_of(0x5b00'8120'0600));
   EXPECT_NE(result_of(0x1'7f12'8100'0000), result_of(0x1'6b00'8120'0600));
+  constexpr auto kTokens = [](std::uint32_t first, std::uint64_t second) {
+    return second << 32 | first;
+  };
+  EXPECT_NE(result_of(kTokens(5, 30000)), result_of(kTokens(9, 30000)));
+  EXPECT_NE(result_of(kTokens(5, 30000)), result_of(kTokens(5, 31000)));
+  constexpr std::uint32_t kLeftOut = -100;
+  EXPECT_NE(result_of(kTokens(kLeftOut, 30000)), result_of(kTokens(kLeftOut, 31000)));
 }
 
 TEST(Mix, DependsOnTheKernelsName) {

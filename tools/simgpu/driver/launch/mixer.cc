@@ -66,12 +66,18 @@ void for_each_block(const MixerOperand& operand, std::uint64_t last_begin, std::
   if (is_known(operand) && done < end) use_from(std::max(done, end - kMixerBlock));
 }
 
-/// Whether `word` is in the range from which systems give programs their addresses. Halves look
-/// like it only where one of them is no number, and floats never.
+/// Whether `word` looks like an address of simgpu's memory: its upper half is one that systems give
+/// programs, and its lower half lies behind where memory begins (start_address.h). Two 32-bit
+/// numbers look like it only if the first is below -268,435,456, floats never, and four halves only
+/// if the second is negative and the last is zero.
 constexpr bool may_be_address(std::uint64_t word) {
-  constexpr std::uint64_t kFirst = 0x6000'0000'0000;
-  constexpr std::uint64_t kEnd = 0x8000'0000'0000;
-  return word >= kFirst && word < kEnd;
+  constexpr std::uint64_t kFirstUpper = 0x6000;
+  constexpr std::uint64_t kEndUpper = 0x8000;
+  constexpr std::uint64_t kFirstLower = 0x8100'0000;
+  constexpr std::uint64_t kEndLower = 0xf000'0000;
+  const std::uint64_t upper = word >> 32;
+  const std::uint64_t lower = word & 0xffff'ffff;
+  return upper >= kFirstUpper && upper < kEndUpper && lower >= kFirstLower && lower < kEndLower;
 }
 
 /// What one operand adds to the sum: each word that is not zero, weighted by where it was read.

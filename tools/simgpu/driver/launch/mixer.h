@@ -58,7 +58,8 @@ struct MixerLaunch {
 /// Of each operand that the kernel may read, 64 bytes are read at the address and at each further
 /// 64 KiB of its memory; from the middle of an allocation on, of the first 128 bytes for each
 /// thread only, since memory that others share changes in an order that nothing makes. All go into
-/// one sum to which zero bytes add nothing. In each operand that it writes, 64 bytes are written at
+/// one sum to which zero bytes add nothing, nor do words that look like addresses: a table of
+/// pointers is another in each run. In each operand that it writes, 64 bytes are written at
 /// the same places, but not in all of its memory. What is written follows from name, position, sum
 /// and place, and from no address.
 ///
