@@ -3,6 +3,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +106,8 @@ int is_library_of_vllm(struct dl_phdr_info* info, std::size_t /*size*/, void* /*
              : 0;
 }
 
+std::atomic<bool> chosen_at_start{false};
+
 }  // namespace
 
 std::optional<std::string> without_expandable_segments(std::string_view options) {
@@ -180,6 +183,7 @@ bool set_framework_allocators() noexcept {
                       agrees("TF_GPU_ALLOCATOR", "cuda_malloc_async") &&
                       agrees("XLA_PYTHON_CLIENT_ALLOCATOR", "cuda_async");
   set_other_allocators();
+  chosen_at_start.store(chose_pytorch_allocator());
   return agreed;
 }
 
@@ -211,6 +215,8 @@ bool chose_pytorch_allocator() noexcept {
   return chosen != nullptr && under_old != nullptr && std::string_view(chosen) == under_old &&
          agrees(kPyTorchVariables[0], "cudaMallocAsync");
 }
+
+bool chose_pytorch_allocator_at_start() noexcept { return chosen_at_start.load(); }
 
 bool is_vllm_loaded() noexcept { return ::dl_iterate_phdr(is_library_of_vllm, nullptr) != 0; }
 

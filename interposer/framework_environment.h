@@ -42,6 +42,10 @@ bool keep_pytorch_allocator() noexcept;
 /// process or in one that started it, and not because the user chose it. Not thread-safe.
 bool chose_pytorch_allocator() noexcept;
 
+/// What chose_pytorch_allocator() said at the end of set_framework_allocators(); false before. Any
+/// thread.
+bool chose_pytorch_allocator_at_start() noexcept;
+
 /// Whether PyTorch is in this process: a library of it is loaded. Looks at the loader's list of
 /// libraries, which takes microseconds. Any thread.
 bool is_pytorch_loaded() noexcept;

@@ -20,11 +20,16 @@ void add_to(void* value, std::uint64_t ours) noexcept {
   std::memcpy(value, &sum, sizeof sum);
 }
 
-/// Whether `attr` lets a stream reuse memory that another one has freed, without an event between
-/// them.
+/// Whether `attr` lets a stream reuse memory that another one has freed.
 bool is_reuse_by_other_streams(CUmemPool_attribute attr) noexcept {
-  return attr == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
+  return attr == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+         attr == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC ||
          attr == CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+/// Whether PyTorch takes its memory from the driver's pool because superpipe chose that.
+bool allocates_by_our_choice() noexcept {
+  return chose_pytorch_allocator_at_start() && is_pytorch_loaded();
 }
 
 }  // namespace
@@ -82,9 +87,10 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
                                      void* value) noexcept {
   // PyTorch's own allocator keeps what a stream has freed for that stream, and programs rely on it
   // (FSDP2 does): another stream may still read the memory, as long as it is done before the first
-  // one's next work. Where superpipe chose the allocator, the driver's pool keeps to that, too.
+  // one's next work. Where superpipe chose the driver's pool, that keeps to it, too. PyTorch sets
+  // these attributes before its first allocation.
   int no = 0;
-  if (is_reuse_by_other_streams(attr) && chose_pytorch_allocator()) value = &no;
+  if (value != nullptr && is_reuse_by_other_streams(attr) && allocates_by_our_choice()) value = &no;
   const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;

@@ -64,6 +64,7 @@ TEST_F(PytorchAllocatorTest, IsItsOwnAgainWhereAProcessBeforeHadChosenTheOtherOn
   ::setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64", /*overwrite=*/1);
   EXPECT_TRUE(set_framework_allocators());
   EXPECT_TRUE(chose_pytorch_allocator());
+  EXPECT_TRUE(chose_pytorch_allocator_at_start());
   EXPECT_TRUE(keep_pytorch_allocator());
   EXPECT_EQ(value_of("PYTORCH_CUDA_ALLOC_CONF"), "max_split_size_mb:64");
   EXPECT_FALSE(chose_pytorch_allocator());

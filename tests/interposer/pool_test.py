@@ -41,14 +41,18 @@ class PoolTest(ManagedCase):
         run = self.assert_same("freed_without_context", SUPERPIPE_GPU_MEM="14M")
         self.assert_moved(run)
 
-    def test_small_memory_stays_with_the_stream_that_freed_it_where_superpipe_chose_the_allocator(self):
+    def test_small_memory_of_pytorch_stays_with_its_stream_where_superpipe_chose_the_allocator(self):
         other, same = "another stream takes {}\n", "the same stream takes {}\n"
         freed, new = "what was freed", "other memory"
-        for variables, expected in (({}, other.format(new) + same.format(freed)),
-                                    ({"SUPERPIPE_ALLOCATOR": "native"}, other.format(freed) + same.format(new))):
-            with self.subTest(**variables):
-                run = self.run_managed("freed_by_another_stream", SUPERPIPE_GPU_MEM="14M", **variables)
-                self.assertEqual((run.code, run.output), (0, expected), run.errors)
+        kept, given = other.format(new) + same.format(freed), other.format(freed) + same.format(new)
+        with tempfile.TemporaryDirectory(prefix="superpipe-pytorch-") as folder:
+            library = shutil.copy(PROGRAMS / "libfake_interpreter.so", Path(folder) / "libtorch_cpu.so")
+            pytorch = {"LD_PRELOAD": f"{LIBRARY}:{library}"}
+            for variables, expected in ((pytorch, kept), ({}, given),
+                                        ({**pytorch, "SUPERPIPE_ALLOCATOR": "native"}, given)):
+                with self.subTest(**variables):
+                    run = self.run_managed("freed_by_another_stream", SUPERPIPE_GPU_MEM="14M", **variables)
+                    self.assertEqual((run.code, run.output), (0, expected), run.errors)
 
     ABORTED = ("superpipe: the program was aborted. PyTorch allocated with backend:cudaMallocAsync, "
                "which superpipe chose")
