@@ -113,21 +113,36 @@ Status launch_words(CUkernel kernel, CUstream stream, const std::array<unsigned,
   return result == CUDA_SUCCESS ? kSuccess : kExecutionFailed;
 }
 
+/// Whether they share memory, as far as their bytes are known.
+bool overlap(const ProductOperand& one, const ProductOperand& other) noexcept {
+  const auto begin = [](const ProductOperand& operand) {
+    return reinterpret_cast<std::uintptr_t>(operand.address);
+  };
+  const auto end = [begin](const ProductOperand& operand) {
+    return begin(operand) + std::max<std::uint64_t>(operand.bytes, 1);
+  };
+  return begin(one) < end(other) && begin(other) < end(one);
+}
+
+/// The first launch has the inputs that lie in the output: later ones find there what it has
+/// written.
 Status write_output(Routine routine, CUstream stream, std::span<const ProductOperand> inputs,
                     const ProductOperand& output, const Product& work) noexcept {
-  std::size_t next = 0;
-  do {
-    Inputs read{};
-    std::size_t used = 0;
-    if (next > 0) read[used++] = output;
-    for (; used < read.size() && next < inputs.size(); ++next) {
-      if (inputs[next].address != nullptr) read[used++] = inputs[next];
+  Inputs read{};
+  std::size_t used = 0;
+  for (const bool overwritten : {true, false}) {
+    for (const ProductOperand& input : inputs) {
+      if (input.address == nullptr || overlap(input, output) != overwritten) continue;
+      if (used == read.size()) {
+        const Status status = launch(routine, stream, read, output, work);
+        if (status != kSuccess) return status;
+        read = {output};
+        used = 1;
+      }
+      read[used++] = input;
     }
-    if (const Status status = launch(routine, stream, read, output, work); status != kSuccess) {
-      return status;
-    }
-  } while (next < inputs.size());
-  return kSuccess;
+  }
+  return launch(routine, stream, read, output, work);
 }
 
 }  // namespace

@@ -58,10 +58,10 @@ Status launch(Routine routine, CUstream stream, const Inputs& inputs, ProductOpe
 
 /// Launches what writes each of `outputs` from all of `inputs`, in their order; null addresses are
 /// left out. An operand that a routine overwrites is an input and the last output, so that the
-/// others are written from what it was. Where the inputs are more than a launch takes, the next one
-/// goes on from what the first has written. Of memory whose bytes are known, they touch nothing
-/// else. `work`: how much the routine computes, which says how long it takes. Any thread; waits on
-/// nothing.
+/// others are written from what it was. Where the inputs are more than a launch takes, the first
+/// one has those that lie in the output, and the next one goes on from what it has written. Of
+/// memory whose bytes are known, they touch nothing else. `work`: how much the routine computes,
+/// which says how long it takes. Any thread; waits on nothing.
 /// @return as launch() does.
 Status execute(Routine routine, CUstream stream, std::span<const ProductOperand> inputs,
                std::span<const ProductOperand> outputs, const Product& work) noexcept;
