@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tools/simgpu/product_kernel.h"
+
 namespace simgpu {
 
 /// A routine over `count` matrices, whose addresses are in tables in device memory. A table that is
@@ -21,21 +23,27 @@ struct Batched {
   std::uint64_t overwritten_bytes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t count = 0;
+  /// What is read for every matrix and is no table: pivots, or factors that lie on the device.
+  std::array<ProductOperand, 2> shared = {};
 };
 
-/// (the four tables, the bytes of a matrix of each, the count): reads first, second and
-/// overwritten, and writes overwritten and written.
-inline constexpr const char* kBatchedKernel = "_Z14simgpu_batchedPKPKvS2_PKPvS5_mmmmm";
-inline constexpr std::size_t kBatchedWords = 9;
+/// (the four tables, the bytes of a matrix of each, the count, the two shared operands, the bytes
+/// of each): reads first, second, overwritten and what is shared, and writes overwritten and
+/// written.
+inline constexpr const char* kBatchedKernel = "_Z14simgpu_batchedPKPKvS2_PKPvS5_mmmmmS0_S0_mm";
+inline constexpr std::size_t kBatchedWords = 13;
 
 /// The parameters of that kernel.
 inline std::array<std::uint64_t, kBatchedWords> words_of(const Batched& batched) {
   const auto word = [](const void* table) {
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(table));
   };
-  return {word(batched.first),       word(batched.second),  word(batched.overwritten),
-          word(batched.written),     batched.first_bytes,   batched.second_bytes,
-          batched.overwritten_bytes, batched.written_bytes, batched.count};
+  const auto& [one, other] = batched.shared;
+  return {
+      word(batched.first), word(batched.second), word(batched.overwritten), word(batched.written),
+      batched.first_bytes, batched.second_bytes, batched.overwritten_bytes, batched.written_bytes,
+      batched.count,       word(one.address),    word(other.address),       one.bytes,
+      other.bytes};
 }
 
 /// (pivots, count of each matrix, matrices, bytes of a pivot): writes 1 to count for each matrix.

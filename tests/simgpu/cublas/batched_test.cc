@@ -24,6 +24,17 @@ int cublasSgetriBatched(void* handle, int n, const float* const* a, int lda, con
                         float* const* c, int ldc, int* info, int count);
 int cublasSgeqrfBatched(void* handle, int m, int n, float* const* a, int lda, float* const* tau,
                         int* report, int count);
+int cublasStrsmBatched(void* handle, int side, int uplo, int transpose, int diagonal, int m, int n,
+                       const float* alpha, const float* const* a, int lda, float* const* b, int ldb,
+                       int count);
+int cublasSgemmBatched(void* handle, int transa, int transb, int m, int n, int k,
+                       const float* alpha, const float* const* a, int lda, const float* const* b,
+                       int ldb, const float* beta, float* const* c, int ldc, int count);
+int cublasGemmBatchedEx(void* handle, int transa, int transb, int m, int n, int k,
+                        const void* alpha, const void* const* a, int a_type, int lda,
+                        const void* const* b, int b_type, int ldb, const void* beta, void* const* c,
+                        int c_type, int ldc, int count, int compute_type, int algorithm);
+int cublasSetPointerMode_v2(void* handle, int mode);
 }
 
 namespace cublas_batched_test {
@@ -144,6 +155,78 @@ TEST_F(BatchedTest, InversesAndReflectorsAreWrittenWhereTheirTablesSay) {
   const std::vector<std::uint32_t> reflectors = arena.get<std::uint32_t>(262144, 3);
   EXPECT_NE(reflectors.at(1), ~0U);
   EXPECT_EQ(reflectors.at(2), ~0U);
+}
+
+TEST_F(BatchedTest, SolutionsAndInversesFollowFromThePivots) {
+  const Arena arena;
+  constexpr size_t kPivots = 4096;
+  constexpr size_t kResult = 131072;
+  const auto* const pivots = reinterpret_cast<const int*>(arena.at(kPivots));
+  const auto solve = [&] {
+    int report = 0;
+    float** const a = table(arena, 0, {65536, 73728});
+    float** const b = table(arena, 1024, {kResult, 139264});
+    return cublasSgetrsBatched(handle_, 0, 4, 2, a, 4, pivots, b, 4, &report, 2);
+  };
+  const auto invert = [&] {
+    float** const a = table(arena, 0, {65536, 73728});
+    float** const c = table(arena, 1024, {kResult, 139264});
+    return cublasSgetriBatched(handle_, 4, a, 4, pivots, c, 4, nullptr, 2);
+  };
+  constexpr size_t kEnd = kPivots + 2 * 4 * sizeof(int);
+  for (const size_t byte : {kPivots, kEnd - 1}) {
+    EXPECT_TRUE(depends_on(arena, byte, arena.at(kResult), solve)) << byte;
+    EXPECT_TRUE(depends_on(arena, byte, arena.at(kResult), invert)) << byte;
+  }
+  EXPECT_FALSE(depends_on(arena, kEnd, arena.at(kResult), solve));
+  EXPECT_FALSE(depends_on(arena, kEnd, arena.at(kResult), invert));
+}
+
+TEST_F(BatchedTest, FactorsOnTheDeviceAreReadAndAResultUnlessItIsScaledByZero) {
+  const Arena arena;
+  constexpr size_t kAlpha = 4096;
+  constexpr size_t kBeta = 4104;
+  constexpr size_t kResult = 196608;
+  constexpr float kNone = 0;
+  const auto multiply = [&](const float* alpha, const float* beta) {
+    return [&, alpha, beta] {
+      float** const a = table(arena, 0, {65536});
+      float** const b = table(arena, 1024, {131072});
+      float** const c = table(arena, 2048, {kResult});
+      return cublasSgemmBatched(handle_, 0, 0, 4, 4, 4, alpha, a, 4, b, 4, beta, c, 4, 1);
+    };
+  };
+  const auto multiply_halves = [&](const float* alpha, const float* beta) {
+    return [&, alpha, beta] {
+      constexpr int kHalf = 2;
+      constexpr int kComputesSingle = 68;
+      const auto tables = [&](size_t byte, size_t matrix) {
+        return reinterpret_cast<void**>(table(arena, byte, {matrix}));
+      };
+      return cublasGemmBatchedEx(handle_, 0, 0, 4, 4, 4, alpha, tables(0, 65536), kHalf, 4,
+                                 tables(1024, 131072), kHalf, 4, beta, tables(2048, kResult), kHalf,
+                                 4, 1, kComputesSingle, 0);
+    };
+  };
+  const auto solve = [&] {
+    float** const a = table(arena, 0, {65536});
+    float** const b = table(arena, 1024, {kResult});
+    return cublasStrsmBatched(handle_, 0, 0, 0, 0, 4, 4, arena.at(kAlpha), a, 4, b, 4, 1);
+  };
+  float* const result = arena.at(kResult);
+  EXPECT_FALSE(depends_on(arena, kResult, result, multiply(&kOne, &kNone)));
+  EXPECT_TRUE(depends_on(arena, kResult, result, multiply(&kOne, &kOne)));
+  EXPECT_FALSE(depends_on(arena, kResult, result, multiply_halves(&kOne, &kNone)));
+  EXPECT_TRUE(depends_on(arena, kResult, result, multiply_halves(&kOne, &kOne)));
+  ASSERT_EQ(cublasSetPointerMode_v2(handle_, 1), 0);
+  for (const size_t byte : {kAlpha, kAlpha + 3, kBeta, kBeta + 3, kResult}) {
+    EXPECT_TRUE(depends_on(arena, byte, result, multiply(arena.at(kAlpha), arena.at(kBeta))))
+        << byte;
+    EXPECT_TRUE(depends_on(arena, byte, result, multiply_halves(arena.at(kAlpha), arena.at(kBeta))))
+        << byte;
+  }
+  EXPECT_TRUE(depends_on(arena, kAlpha + 3, result, solve));
+  EXPECT_FALSE(depends_on(arena, kAlpha + 4, result, solve));
 }
 
 TEST_F(BatchedTest, RefusesWhatTheDocumentationRefuses) {

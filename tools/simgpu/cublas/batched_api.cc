@@ -1,8 +1,7 @@
 // simgpu's libcublas.so: triangular solves, and what routines do over matrices whose addresses lie
 // in device memory: factors, solutions and products, each one launch.
 //
-// Scalars of the batched routines are read on the host, or not at all. Source: cuBLAS,
-// "BLAS-like Extension".
+// Source: cuBLAS, "BLAS-like Extension".
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,13 +22,14 @@ struct Table {
   std::uint64_t bytes = 0;
 };
 
-/// A routine over tables. `reports` and `pivots`: device memory, or null.
+/// A routine over tables. `reports` and `pivots`, which it writes: device memory, or null.
 struct Factors {
   Table first = {};
   Table second = {};
   Table overwritten = {};
   Table written = {};
   int count = 0;
+  std::array<ProductOperand, 2> shared = {};  ///< read for every matrix
   void* reports = nullptr;
   void* pivots = nullptr;
   int rows = 0;  ///< pivots of each matrix
@@ -47,7 +47,8 @@ Status run_batched(const Handle* handle, const Factors& factors) {
                         .second_bytes = factors.second.bytes,
                         .overwritten_bytes = factors.overwritten.bytes,
                         .written_bytes = factors.written.bytes,
-                        .count = count};
+                        .count = count,
+                        .shared = factors.shared};
   Status status = launch_batched(handle->stream, batched);
   if (status == kSuccess) {
     status = write_pivots(handle->stream, factors.pivots, factors.rows, factors.count, sizeof(int));
@@ -81,11 +82,36 @@ Status solve_triangular(const Handle* handle, int side, int m, int n, const void
                  product_of(m, n, std::max(order / 2, 1), 1, number));
 }
 
-/// The products of matrices of tables.
-Status multiply_tables(const Handle* handle, const Table& a, const Table& b, const Table& c,
-                       int count) {
-  // Whether beta is zero is not looked at: C counts as read.
-  return run_batched(handle, {.first = a, .second = b, .overwritten = c, .count = count});
+/// The pivots of `count` factorisations of `rows` rows, which a routine reads.
+ProductOperand pivots_of(const void* pivots, int rows, int count) {
+  return {pivots, matrix_bytes(rows, count, rows, sizeof(int))};
+}
+
+/// Solves with the triangular matrices of `a` in the place of those of `b`.
+Status solve_triangular(const Handle* handle, const void* alpha, const Table& a, const Table& b,
+                        int count, Number number) {
+  if (handle == nullptr) return kNotInitialized;
+  return run_batched(handle, {.first = a,
+                              .overwritten = b,
+                              .count = count,
+                              .shared = {scalar(*handle, alpha, number.bytes)}});
+}
+
+/// The products of matrices of tables. `factor`: the bytes of alpha. C is not read where beta is a
+/// zero on the host.
+Status multiply_tables(const Handle* handle, const void* alpha, const Table& a, const Table& b,
+                       const void* beta, const Table& c, int count, std::uint64_t factor) {
+  if (handle == nullptr) return kNotInitialized;
+  if (alpha == nullptr || beta == nullptr) return kInvalidValue;
+  const bool is_added =
+      added_to(handle->pointer_mode, beta, factor, {c.addresses, c.bytes}).address != nullptr;
+  return run_batched(handle,
+                     {.first = a,
+                      .second = b,
+                      .overwritten = is_added ? c : Table{},
+                      .written = is_added ? Table{} : c,
+                      .count = count,
+                      .shared = {scalar(*handle, alpha, factor), scalar(*handle, beta, factor)}});
 }
 
 /// A table of factors of a product, which may be transposed.
@@ -106,11 +132,10 @@ Table factor(const void* addresses, int transpose, int rows, int columns, int le
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##trsmBatched(                                                        \
       Handle* handle, int side, int /*uplo*/, int /*transpose*/, int /*diagonal*/, int m, int n,   \
-      const void* /*alpha*/, const void* a, int lda, const void* b, int ldb, int count) {          \
+      const void* alpha, const void* a, int lda, const void* b, int ldb, int count) {              \
     const int order = side == kLeftSide ? m : n;                                                   \
-    return run_batched(handle, {.first = table(a, order, order, lda, number),                      \
-                                .overwritten = table(b, m, n, ldb, number),                        \
-                                .count = count});                                                  \
+    return solve_triangular(handle, alpha, table(a, order, order, lda, number),                    \
+                            table(b, m, n, ldb, number), count, number);                           \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##getrfBatched(Handle* handle, int n, const void* a, int lda,         \
                                             void* pivots, void* info, int count) {                 \
@@ -121,11 +146,12 @@ Table factor(const void* addresses, int transpose, int rows, int columns, int le
                                 .rows = n});                                                       \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##getriBatched(Handle* handle, int n, const void* a, int lda,         \
-                                            const void* /*pivots*/, const void* c, int ldc,        \
+                                            const void* pivots, const void* c, int ldc,            \
                                             void* info, int count) {                               \
     return run_batched(handle, {.first = table(a, n, n, lda, number),                              \
                                 .written = table(c, n, n, ldc, number),                            \
                                 .count = count,                                                    \
+                                .shared = {pivots_of(pivots, n, count)},                           \
                                 .reports = info});                                                 \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##matinvBatched(Handle* handle, int n, const void* a, int lda,        \
@@ -136,12 +162,13 @@ Table factor(const void* addresses, int transpose, int rows, int columns, int le
                                 .reports = info});                                                 \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##getrsBatched(Handle* handle, int /*transpose*/, int n, int sides,   \
-                                            const void* a, int lda, const void* /*pivots*/,        \
+                                            const void* a, int lda, const void* pivots,            \
                                             const void* b, int ldb, int* report, int count) {      \
     return run_and_report(handle,                                                                  \
                           {.first = table(a, n, n, lda, number),                                   \
                            .overwritten = table(b, n, sides, ldb, number),                         \
-                           .count = count},                                                        \
+                           .count = count,                                                         \
+                           .shared = {pivots_of(pivots, n, count)}},                               \
                           report);                                                                 \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##geqrfBatched(Handle* handle, int m, int n, const void* a, int lda,  \
@@ -164,12 +191,12 @@ Table factor(const void* addresses, int transpose, int rows, int columns, int le
                           report);                                                                 \
   }                                                                                                \
   SIMGPU_EXPORT int cublas##T##gemmBatched(Handle* handle, int transa, int transb, int m, int n,   \
-                                           int k, const void* /*alpha*/, const void* a, int lda,   \
-                                           const void* b, int ldb, const void* /*beta*/,           \
+                                           int k, const void* alpha, const void* a, int lda,       \
+                                           const void* b, int ldb, const void* beta,               \
                                            const void* c, int ldc, int count) {                    \
-    return multiply_tables(handle, factor(a, transa, m, k, lda, number),                           \
-                           factor(b, transb, k, n, ldb, number), table(c, m, n, ldc, number),      \
-                           count);                                                                 \
+    return multiply_tables(handle, alpha, factor(a, transa, m, k, lda, number),                    \
+                           factor(b, transb, k, n, ldb, number), beta,                             \
+                           table(c, m, n, ldc, number), count, (number).bytes);                    \
   }
 SIMGPU_CUBLAS_FACTORS(S, kSingle)
 SIMGPU_CUBLAS_FACTORS(D, kDouble)
@@ -179,13 +206,14 @@ SIMGPU_CUBLAS_FACTORS(Z, kDoubleComplex)
 // NOLINTEND(bugprone-macro-parentheses)
 
 SIMGPU_EXPORT int cublasGemmBatchedEx(Handle* handle, int transa, int transb, int m, int n, int k,
-                                      const void* /*alpha*/, const void* a, int a_type, int lda,
-                                      const void* b, int b_type, int ldb, const void* /*beta*/,
+                                      const void* alpha, const void* a, int a_type, int lda,
+                                      const void* b, int b_type, int ldb, const void* beta,
                                       const void* c, int c_type, int ldc, int count,
-                                      int /*compute_type*/, int /*algorithm*/) {
-  return multiply_tables(handle, factor(a, transa, m, k, lda, {bytes_of(a_type), false}),
-                         factor(b, transb, k, n, ldb, {bytes_of(b_type), false}),
-                         table(c, m, n, ldc, {bytes_of(c_type), false}), count);
+                                      int compute_type, int /*algorithm*/) {
+  return multiply_tables(handle, alpha, factor(a, transa, m, k, lda, {bytes_of(a_type), false}),
+                         factor(b, transb, k, n, ldb, {bytes_of(b_type), false}), beta,
+                         table(c, m, n, ldc, {bytes_of(c_type), false}), count,
+                         factor_bytes(compute_type, number_of(a_type).is_complex));
 }
 
 }  // namespace simgpu::cublas

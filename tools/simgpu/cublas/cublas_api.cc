@@ -31,13 +31,6 @@ int get(const Handle* handle, int Handle::*field, int* value) noexcept {
   return kSuccess;
 }
 
-/// What a routine reads of the result that it adds to: nothing where `beta`, of `bytes`, is a zero
-/// on the host. What is there then need not be numbers.
-ProductOperand added_to(const Handle& handle, const void* beta, std::uint64_t bytes,
-                        const ProductOperand& result) {
-  return handle.pointer_mode == kHost && is_zero(beta, bytes) ? ProductOperand{} : result;
-}
-
 bool is_operation(int transpose) { return transpose >= 0 && transpose <= 3; }
 
 /// A matrix as a product's arguments have it, or a batch of them.
@@ -89,11 +82,12 @@ Status gemm(Routine routine, const Handle* handle, int transa, int transb, const
   // With k = 0 the routine only scales C.
   const ProductOperand none{};
   const ProductOperand result = c.operand(m, n, batches);
-  return launch(routine, handle->stream,
-                {k == 0 ? none : a.operand(transa, m, k, batches),
-                 k == 0 ? none : b.operand(transb, k, n, batches), scalar(*handle, alpha, factor),
-                 scalar(*handle, beta, factor), added_to(*handle, beta, factor, result)},
-                result, product_of(m, n, k, batches, number));
+  return launch(
+      routine, handle->stream,
+      {k == 0 ? none : a.operand(transa, m, k, batches),
+       k == 0 ? none : b.operand(transb, k, n, batches), scalar(*handle, alpha, factor),
+       scalar(*handle, beta, factor), added_to(handle->pointer_mode, beta, factor, result)},
+      result, product_of(m, n, k, batches, number));
 }
 
 Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha, const Matrix& a,
@@ -110,7 +104,7 @@ Status gemv(const Handle* handle, int transpose, int m, int n, const void* alpha
   return launch(Routine::kGemv, handle->stream,
                 {a.operand(m, n, 1), vector(x, sum, x_step, number.bytes),
                  scalar(*handle, alpha, number.bytes), scalar(*handle, beta, number.bytes),
-                 added_to(*handle, beta, number.bytes, result)},
+                 added_to(handle->pointer_mode, beta, number.bytes, result)},
                 result, product_of(rows, 1, sum, 1, number));
 }
 

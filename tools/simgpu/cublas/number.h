@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tools/simgpu/cublas/status.h"
 #include "tools/simgpu/product_kernel.h"
 
 namespace simgpu::cublas {
@@ -110,6 +111,14 @@ inline std::uint64_t factor_bytes(int compute_type, bool is_complex) {
 inline bool is_zero(const void* value, std::uint64_t bytes) {
   const auto* const first = static_cast<const unsigned char*>(value);
   return bytes > 0 && std::all_of(first, first + bytes, [](unsigned char b) { return b == 0; });
+}
+
+/// What a routine reads of the result that it adds to: nothing where `beta`, of `bytes`, is null or
+/// a zero on the host, as `pointer_mode` says. What is there then need not be numbers.
+inline ProductOperand added_to(int pointer_mode, const void* beta, std::uint64_t bytes,
+                               const ProductOperand& result) {
+  const bool is_added = beta != nullptr && (pointer_mode == kDevice || !is_zero(beta, bytes));
+  return is_added ? result : ProductOperand{};
 }
 
 /// The product of these extents; negative ones count as none.

@@ -58,6 +58,25 @@ TEST(LibraryKernel, WritesWhatFollowsFromAllThatItReads) {
   EXPECT_NE(overwrite({1, 2, 3}, {4, 5, 7, 77}), result);
 }
 
+TEST(LibraryKernel, ReadsWhatIsSharedForEveryMatrix) {
+  const auto write = [](const Words& one, const Words& other) {
+    std::array<Words, 2> matrices{Words{7, 7, 7}, Words{7, 7, 7}};
+    const std::array<const void*, 2> of_matrices{matrices[0].data(), matrices[1].data()};
+    Batched batched;
+    batched.written = of_matrices.data();
+    batched.written_bytes = 8;
+    batched.count = of_matrices.size();
+    batched.shared = {ProductOperand{one.data(), 8}, ProductOperand{other.data(), 4}};
+    run_library_kernel(kBatchedKernel, words_of(batched));
+    return matrices;
+  };
+  const std::array<Words, 2> first = write({1, 2, 3}, {4, 5});
+  EXPECT_EQ(write({1, 2, 9}, {4, 9}), first) << "behind what is shared";
+  for (const std::array<Words, 2>& changed : {write({1, 9, 3}, {4, 5}), write({1, 2, 3}, {9, 5})}) {
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) EXPECT_NE(changed[i], first[i]);
+  }
+}
+
 TEST(LibraryKernel, LeavesOutAddressesThatAMixerHasMadeUp) {
   const std::array<std::uint64_t, 3> table{17, 0x3f80'0000'3f80'0000, 0};
   run_library_kernel(kBatchedKernel, words_of(Batched{.first = table.data(),

@@ -22,6 +22,17 @@ std::uint64_t add_to_sum(std::uint64_t sum, std::uint64_t word) {
   return sum ^ (sum >> 29);
 }
 
+/// `sum` with these bytes; with none if there is no address.
+std::uint64_t add_bytes_to_sum(std::uint64_t sum, const unsigned char* first, std::uint64_t bytes) {
+  if (first == nullptr) return sum;
+  for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, first + at, std::min<std::uint64_t>(sizeof(word), bytes - at));
+    sum = add_to_sum(sum, word);
+  }
+  return sum;
+}
+
 /// Matrices of a table; none if it is null.
 class BatchedTable {
  public:
@@ -33,14 +44,7 @@ class BatchedTable {
 
   /// `sum` with the bytes of matrix `index`.
   [[nodiscard]] std::uint64_t add_to(std::uint64_t sum, std::uint64_t index) const {
-    const unsigned char* const matrix = matrix_at(index);
-    if (matrix == nullptr) return sum;
-    for (std::uint64_t at = 0; at < bytes_; at += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, matrix + at, std::min<std::uint64_t>(sizeof(word), bytes_ - at));
-      sum = add_to_sum(sum, word);
-    }
-    return sum;
+    return add_bytes_to_sum(sum, matrix_at(index), bytes_);
   }
 
   /// Writes small integers that follow from `sum`, as a mixer's.
@@ -74,10 +78,17 @@ void compute_batched(const SimgpuLaunch* launch) {
   const BatchedTable second(*launch, 1);
   const BatchedTable overwritten(*launch, 2);
   const BatchedTable written(*launch, 3);
-  const std::uint64_t count = library_word(*launch, kBatchedWords - 1);
-  constexpr std::uint64_t kBegin = 0xcbf29ce484222325ULL;
+  constexpr std::size_t kCount = 2 * BatchedTable::kTables;
+  constexpr std::size_t kShared = 2;
+  std::uint64_t begin = 0xcbf29ce484222325ULL;
+  for (std::size_t at = kCount + 1; at <= kCount + kShared; ++at) {
+    const auto* const first_byte =
+        reinterpret_cast<const unsigned char*>(library_word(*launch, at));
+    begin = add_bytes_to_sum(begin, first_byte, library_word(*launch, at + kShared));
+  }
+  const std::uint64_t count = library_word(*launch, kCount);
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t sum = overwritten.add_to(second.add_to(first.add_to(kBegin, i), i), i);
+    const std::uint64_t sum = overwritten.add_to(second.add_to(first.add_to(begin, i), i), i);
     written.write(sum, i);
     overwritten.write(add_to_sum(sum, 1), i);
   }
