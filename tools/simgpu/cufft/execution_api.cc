@@ -8,14 +8,15 @@
 #include "tools/simgpu/cufft/plan.h"
 #include "tools/simgpu/cufft/status.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cufft {
 namespace {
 
 /// Executes a plan whose sides have real numbers where it is said; of `number_bytes` for a real
 /// number, or of any type if that is 0.
-Status run(int number, const void* input, void* output, bool reads_real, bool writes_real,
-           std::uint64_t real_bytes) {
+Status run_plan(int number, const void* input, void* output, bool reads_real, bool writes_real,
+                std::uint64_t real_bytes) {
   const PlanRef plan = find_plan(number);
   if (plan == nullptr || !plan->is_made) return kInvalidPlan;
   const Transform& transform = plan->transform;
@@ -31,6 +32,13 @@ Status run(int number, const void* input, void* output, bool reads_real, bool wr
   const cublas::Status status =
       cublas::execute(cublas::Routine::kFft, plan->stream, inputs, outputs, work_of(transform));
   return status == cublas::kSuccess ? kSuccess : kExecFailed;
+}
+
+int run(int number, const void* input, void* output, bool reads_real, bool writes_real,
+        std::uint64_t real_bytes) {
+  return answer_or<int>(kAllocFailed, [&] {
+    return run_plan(number, input, output, reads_real, writes_real, real_bytes);
+  });
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <utility>
 #include <vector>
 
 #include "tools/simgpu/cublas/launch.h"
@@ -11,6 +11,7 @@
 #include "tools/simgpu/cufft/plan.h"
 #include "tools/simgpu/cufft/status.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cufft {
 namespace {
@@ -65,22 +66,10 @@ Status of_types(int rank, const long long* n, const Side& input, int input_type,
                                                                                : kInvalidType;
 }
 
-/// Answers how large the work area of `transform` is, if `status` says that there is one.
-Status size_of(Status status, const Transform& transform, std::size_t* work_size) {
-  if (status != kSuccess) return status;
+/// Answers how large the work area of `transform` is.
+Status size_of(const Transform& transform, std::size_t* work_size) {
   if (!is_valid(transform)) return kInvalidSize;
   if (work_size != nullptr) *work_size = work_area_of(transform);
-  return kSuccess;
-}
-
-/// The same, and gives it to the plan.
-Status make(int number, Status status, Transform transform, std::size_t* work_size) {
-  const PlanRef plan = find_plan(number);
-  if (plan == nullptr) return kInvalidPlan;
-  if (plan->is_made) return kInvalidPlan;
-  if (const Status sized = size_of(status, transform, work_size); sized != kSuccess) return sized;
-  plan->transform = std::move(transform);
-  plan->is_made = true;
   return kSuccess;
 }
 
@@ -91,75 +80,104 @@ Status create(int* number) {
   return kSuccess;
 }
 
-/// A new plan with the transform.
-Status create_made(int* number, Status status, const Transform& transform) {
-  if (const Status sized = size_of(status, transform, nullptr); sized != kSuccess) return sized;
-  const Status created = create(number);
-  return created != kSuccess ? created : make(*number, kSuccess, transform, nullptr);
+/// @name What the calls do with the transform that `describe` writes to its argument, if it answers
+/// that there is one
+/// @{
+template <typename Describe>
+int estimate(std::size_t* work_size, const Describe& describe) {
+  return answer_or<int>(kAllocFailed, [&] {
+    Transform transform;
+    const Status status = describe(&transform);
+    return status == kSuccess ? size_of(transform, work_size) : status;
+  });
 }
+
+/// Gives it to the plan.
+template <typename Describe>
+int make(int number, std::size_t* work_size, const Describe& describe) {
+  return answer_or<int>(kAllocFailed, [&] {
+    const PlanRef plan = find_plan(number);
+    if (plan == nullptr || plan->is_made) return kInvalidPlan;
+    Transform transform;
+    Status status = describe(&transform);
+    if (status == kSuccess) status = size_of(transform, work_size);
+    if (status != kSuccess) return status;
+    plan->transform = std::move(transform);
+    plan->is_made = true;
+    return kSuccess;
+  });
+}
+
+/// A new plan with it.
+template <typename Describe>
+int create_made(int* number, const Describe& describe) {
+  const int estimated = estimate(nullptr, describe);
+  if (estimated != kSuccess) return estimated;
+  const int created = answer_or<int>(kAllocFailed, [&] { return create(number); });
+  return created == kSuccess ? make(*number, nullptr, describe) : created;
+}
+/// @}
 
 }  // namespace
 
-SIMGPU_EXPORT int cufftCreate(int* plan) { return create(plan); }
+SIMGPU_EXPORT int cufftCreate(int* plan) {
+  return answer_or<int>(kAllocFailed, [&] { return create(plan); });
+}
 
 SIMGPU_EXPORT int cufftDestroy(int plan) { return remove_plan(plan) ? kSuccess : kInvalidPlan; }
 
 SIMGPU_EXPORT int cufftPlan1d(int* plan, int nx, int type, int batch) {
-  Transform transform;
-  const Status status = basic({nx}, type, batch, &transform);
-  return create_made(plan, status, transform);
+  return create_made(plan,
+                     [&](Transform* transform) { return basic({nx}, type, batch, transform); });
 }
 
 SIMGPU_EXPORT int cufftPlan2d(int* plan, int nx, int ny, int type) {
-  Transform transform;
-  const Status status = basic({nx, ny}, type, 1, &transform);
-  return create_made(plan, status, transform);
+  return create_made(plan, [&](Transform* transform) {
+    return basic({nx, ny}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftPlan3d(int* plan, int nx, int ny, int nz, int type) {
-  Transform transform;
-  const Status status = basic({nx, ny, nz}, type, 1, &transform);
-  return create_made(plan, status, transform);
+  return create_made(plan, [&](Transform* transform) {
+    return basic({nx, ny, nz}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftPlanMany(int* plan, int rank, int* n, int* input, int input_stride,
                                 int input_distance, int* output, int output_stride,
                                 int output_distance, int type, int batch) {
-  Transform transform;
-  const Status status =
-      many(rank, n, side_at(input, rank, input_stride, input_distance),
-           side_at(output, rank, output_stride, output_distance), type, batch, &transform);
-  return create_made(plan, status, transform);
+  return create_made(plan, [&](Transform* transform) {
+    return many(rank, n, side_at(input, rank, input_stride, input_distance),
+                side_at(output, rank, output_stride, output_distance), type, batch, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftMakePlan1d(int plan, int nx, int type, int batch, std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx}, type, batch, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size,
+              [&](Transform* transform) { return basic({nx}, type, batch, transform); });
 }
 
 SIMGPU_EXPORT int cufftMakePlan2d(int plan, int nx, int ny, int type, std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx, ny}, type, 1, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size, [&](Transform* transform) {
+    return basic({nx, ny}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftMakePlan3d(int plan, int nx, int ny, int nz, int type,
                                   std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx, ny, nz}, type, 1, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size, [&](Transform* transform) {
+    return basic({nx, ny, nz}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftMakePlanMany(int plan, int rank, int* n, int* input, int input_stride,
                                     int input_distance, int* output, int output_stride,
                                     int output_distance, int type, int batch,
                                     std::size_t* work_size) {
-  Transform transform;
-  const Status status =
-      many(rank, n, side_at(input, rank, input_stride, input_distance),
-           side_at(output, rank, output_stride, output_distance), type, batch, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size, [&](Transform* transform) {
+    return many(rank, n, side_at(input, rank, input_stride, input_distance),
+                side_at(output, rank, output_stride, output_distance), type, batch, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftMakePlanMany64(int plan, int rank, long long* n, long long* input,
@@ -167,11 +185,10 @@ SIMGPU_EXPORT int cufftMakePlanMany64(int plan, int rank, long long* n, long lon
                                       long long* output, long long output_stride,
                                       long long output_distance, int type, long long batch,
                                       std::size_t* work_size) {
-  Transform transform;
-  const Status status =
-      many(rank, n, side_at(input, rank, input_stride, input_distance),
-           side_at(output, rank, output_stride, output_distance), type, batch, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size, [&](Transform* transform) {
+    return many(rank, n, side_at(input, rank, input_stride, input_distance),
+                side_at(output, rank, output_stride, output_distance), type, batch, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftXtMakePlanMany(int plan, int rank, long long* n, long long* input,
@@ -179,47 +196,45 @@ SIMGPU_EXPORT int cufftXtMakePlanMany(int plan, int rank, long long* n, long lon
                                       int input_type, long long* output, long long output_stride,
                                       long long output_distance, int output_type, long long batch,
                                       std::size_t* work_size, int /*execution_type*/) {
-  Transform transform;
-  const Status status = of_types(rank, n, side_at(input, rank, input_stride, input_distance),
-                                 input_type, side_at(output, rank, output_stride, output_distance),
-                                 output_type, batch, &transform);
-  return make(plan, status, std::move(transform), work_size);
+  return make(plan, work_size, [&](Transform* transform) {
+    return of_types(rank, n, side_at(input, rank, input_stride, input_distance), input_type,
+                    side_at(output, rank, output_stride, output_distance), output_type, batch,
+                    transform);
+  });
 }
 
 /// The work area of what the plan has been made for.
 SIMGPU_EXPORT int cufftGetSize(int plan, std::size_t* work_size) {
   const PlanRef found = find_plan(plan);
   if (found == nullptr || !found->is_made) return kInvalidPlan;
-  return size_of(kSuccess, found->transform, work_size);
+  return size_of(found->transform, work_size);
 }
 
 SIMGPU_EXPORT int cufftEstimate1d(int nx, int type, int batch, std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx}, type, batch, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size,
+                  [&](Transform* transform) { return basic({nx}, type, batch, transform); });
 }
 
 SIMGPU_EXPORT int cufftEstimate2d(int nx, int ny, int type, std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx, ny}, type, 1, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size, [&](Transform* transform) {
+    return basic({nx, ny}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftEstimate3d(int nx, int ny, int nz, int type, std::size_t* work_size) {
-  Transform transform;
-  const Status status = basic({nx, ny, nz}, type, 1, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size, [&](Transform* transform) {
+    return basic({nx, ny, nz}, type, 1, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftEstimateMany(int rank, int* n, int* input, int input_stride,
                                     int input_distance, int* output, int output_stride,
                                     int output_distance, int type, int batch,
                                     std::size_t* work_size) {
-  Transform transform;
-  const Status status =
-      many(rank, n, side_at(input, rank, input_stride, input_distance),
-           side_at(output, rank, output_stride, output_distance), type, batch, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size, [&](Transform* transform) {
+    return many(rank, n, side_at(input, rank, input_stride, input_distance),
+                side_at(output, rank, output_stride, output_distance), type, batch, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftGetSize1d(int plan, int nx, int type, int batch, std::size_t* work_size) {
@@ -250,11 +265,10 @@ SIMGPU_EXPORT int cufftGetSizeMany64(int plan, int rank, long long* n, long long
                                      long long output_distance, int type, long long batch,
                                      std::size_t* work_size) {
   if (find_plan(plan) == nullptr) return kInvalidPlan;
-  Transform transform;
-  const Status status =
-      many(rank, n, side_at(input, rank, input_stride, input_distance),
-           side_at(output, rank, output_stride, output_distance), type, batch, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size, [&](Transform* transform) {
+    return many(rank, n, side_at(input, rank, input_stride, input_distance),
+                side_at(output, rank, output_stride, output_distance), type, batch, transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftXtGetSizeMany(int plan, int rank, long long* n, long long* input,
@@ -263,11 +277,11 @@ SIMGPU_EXPORT int cufftXtGetSizeMany(int plan, int rank, long long* n, long long
                                      long long output_distance, int output_type, long long batch,
                                      std::size_t* work_size, int /*execution_type*/) {
   if (find_plan(plan) == nullptr) return kInvalidPlan;
-  Transform transform;
-  const Status status = of_types(rank, n, side_at(input, rank, input_stride, input_distance),
-                                 input_type, side_at(output, rank, output_stride, output_distance),
-                                 output_type, batch, &transform);
-  return size_of(status, transform, work_size);
+  return estimate(work_size, [&](Transform* transform) {
+    return of_types(rank, n, side_at(input, rank, input_stride, input_distance), input_type,
+                    side_at(output, rank, output_stride, output_distance), output_type, batch,
+                    transform);
+  });
 }
 
 SIMGPU_EXPORT int cufftSetAutoAllocation(int plan, int /*allocate*/) {

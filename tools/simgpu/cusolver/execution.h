@@ -1,8 +1,8 @@
 // How a routine of cuSOLVER reaches the device: launches that write its results, and its report.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/cusolver/handle.h"
@@ -39,13 +39,13 @@ struct Pivots {
   std::uint64_t number_bytes = 4;
 };
 
-/// One execution of a routine.
+/// One execution of a routine. Of the operands those without an address are left out.
 struct Call {
-  std::vector<ProductOperand> reads;   ///< overwritten matrices are read, too
-  std::vector<ProductOperand> writes;  ///< overwritten matrices come last
-  Product work;                        ///< how much it computes
-  void* info = nullptr;                ///< its report: 0 for each of
-  std::int64_t matrices = 1;           ///< these
+  std::array<ProductOperand, 4> reads;   ///< overwritten matrices are read, too
+  std::array<ProductOperand, 4> writes;  ///< overwritten matrices come last
+  Product work;                          ///< how much it computes
+  void* info = nullptr;                  ///< its report: 0 for each of
+  std::int64_t matrices = 1;             ///< these
   Pivots pivots;
 };
 

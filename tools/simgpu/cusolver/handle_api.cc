@@ -2,12 +2,12 @@
 #include <cuda.h>
 
 #include <array>
-#include <new>
 
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cusolver/handle.h"
 #include "tools/simgpu/cusolver/status.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cusolver {
 namespace {
@@ -21,8 +21,7 @@ constexpr int kVersion = SIMGPU_CUSOLVER_VERSION;
 int create(Handle** handle) {
   if (handle == nullptr) return kInvalidValue;
   if (cublas::check_context() != cublas::kSuccess) return kNotInitialized;
-  *handle = new (std::nothrow) Handle;
-  return *handle == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(handle) ? kSuccess : kAllocFailed;
 }
 
 int destroy(Handle* handle) {
@@ -46,8 +45,7 @@ int get_stream(const Handle* handle, CUstream* stream) {
 
 int create_parameters(Parameters** parameters) {
   if (parameters == nullptr) return kInvalidValue;
-  *parameters = new (std::nothrow) Parameters;
-  return *parameters == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(parameters) ? kSuccess : kAllocFailed;
 }
 
 int destroy_parameters(Parameters* parameters) {

@@ -125,8 +125,8 @@ SIMGPU_CUSOLVER_LINEAR(C, kComplex)
 SIMGPU_CUSOLVER_LINEAR(Z, kDoubleComplex)
 #undef SIMGPU_CUSOLVER_LINEAR
 
-/// Solves a sparse system of n equations: the routine waits, and says on the host that the matrix
-/// is not singular.
+/// Solves a sparse system of n equations. The routine says on the host that the matrix is not
+/// singular; it does so at once, and does not wait for the solution as NVIDIA's does.
 #define SIMGPU_CUSOLVER_SPARSE(T, number)                                                     \
   SIMGPU_EXPORT int cusolverSp##T##csrlsvqr(                                                  \
       Handle* handle, int n, int entries, const void* /*description*/, const void* values,    \
