@@ -40,6 +40,9 @@ int cusparseSpMV(void* handle, int operation, const void* alpha, void* a, void* 
                  void* y, int type, int algorithm, void* buffer);
 int cusparseSpMM(void* handle, int of_a, int of_b, const void* alpha, void* a, void* b,
                  const void* beta, void* c, int type, int algorithm, void* buffer);
+int cusparseSDDMM(void* handle, int of_a, int of_b, const void* alpha, void* a, void* b,
+                  const void* beta, void* c, int type, int algorithm, void* buffer);
+int cusparseSetPointerMode(void* handle, int mode);
 int cusparseDgtsv2(void* handle, int m, int n, const void* lower, const void* diagonal,
                    const void* upper, void* b, int ldb, void* buffer);
 int cusparseScsrilu02();
@@ -129,6 +132,48 @@ TEST_F(CusparseTest, ProductOfCoordinatesWritesADenseMatrixByRows) {
   EXPECT_EQ(cusparseDestroySpMat(made[0]), 0);
   EXPECT_EQ(cusparseDestroyDnMat(made[1]), 0);
   EXPECT_EQ(cusparseDestroyDnMat(made[2]), 0);
+}
+
+TEST_F(CusparseTest, ResultIsReadUnlessBetaIsZero) {
+  const Arena arena;
+  constexpr size_t kValues = 16384;
+  constexpr size_t kB = 32768;
+  constexpr size_t kC = 65536;
+  constexpr size_t kBeta = 131072;
+  std::array<void*, 4> made{};
+  ASSERT_EQ(cusparseCreateCsr(&made[0], 10, 10, 30, arena.at(4096), arena.at(8192),
+                              arena.at(kValues), k32Bits, k32Bits, 0, kFloat),
+            0);
+  ASSERT_EQ(cusparseCreateDnMat(&made[1], 10, 10, 10, arena.at(kB), kFloat, kByRows), 0);
+  ASSERT_EQ(cusparseCreateDnMat(&made[2], 10, 10, 10, arena.at(kC), kFloat, kByRows), 0);
+  constexpr float kNone = 0;
+  const auto multiply = [&](const float* beta, const float* alpha = &kOne) {
+    return [&, alpha, beta] {
+      return cusparseSpMM(handle_, 0, 0, alpha, made[0], made[1], beta, made[2], kFloat, 0,
+                          nullptr);
+    };
+  };
+  const auto sample = [&](const float* beta) {
+    return [&, beta] {
+      return cusparseSDDMM(handle_, 0, 0, &kOne, made[1], made[2], beta, made[0], kFloat, 0,
+                           nullptr);
+    };
+  };
+  EXPECT_FALSE(depends_on(arena, kC, arena.at(kC), multiply(&kNone)));
+  EXPECT_TRUE(depends_on(arena, kC, arena.at(kC), multiply(&kOne)));
+  EXPECT_FALSE(depends_on(arena, kValues, arena.at(kValues), sample(&kNone)));
+  EXPECT_TRUE(depends_on(arena, kValues, arena.at(kValues), sample(&kOne)));
+  EXPECT_TRUE(depends_on(arena, kB, arena.at(kValues), sample(&kNone)));
+  EXPECT_EQ(
+      cusparseSDDMM(handle_, 0, 0, &kOne, made[1], made[2], nullptr, made[0], kFloat, 0, nullptr),
+      kInvalidValue);
+  // On the device it is not known to be zero, and it is read itself.
+  ASSERT_EQ(cusparseSetPointerMode(handle_, 1), 0);
+  EXPECT_TRUE(depends_on(arena, kC, arena.at(kC), multiply(arena.at(kBeta), arena.at(kBeta + 4))));
+  EXPECT_TRUE(
+      depends_on(arena, kBeta, arena.at(kC), multiply(arena.at(kBeta), arena.at(kBeta + 4))));
+  EXPECT_EQ(cusparseDestroySpMat(made[0]), 0);
+  for (const int matrix : {1, 2}) EXPECT_EQ(cusparseDestroyDnMat(made.at(matrix)), 0);
 }
 
 TEST_F(CusparseTest, TridiagonalSolutionFollowsFromTheDiagonals) {

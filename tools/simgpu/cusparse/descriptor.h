@@ -3,8 +3,8 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "tools/simgpu/cublas/status.h"
 #include "tools/simgpu/product_kernel.h"
@@ -45,7 +45,7 @@ struct SparseMatrix {
   std::int64_t batch = 1;
 
   /// The arrays as operands.
-  [[nodiscard]] std::vector<ProductOperand> operands() const;
+  [[nodiscard]] std::array<ProductOperand, 3> operands() const;
 };
 
 /// A dense matrix, or a batch of them; a vector is a matrix of one column.

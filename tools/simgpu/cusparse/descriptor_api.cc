@@ -1,13 +1,14 @@
 // simgpu's libcusparse.so: descriptors of sparse and dense matrices.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
 #include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/cusparse/descriptor.h"
 #include "tools/simgpu/cusparse/status.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cusparse {
 
@@ -20,7 +21,7 @@ ProductOperand operand_of(const SparseMatrix::Array& array, std::int64_t batch) 
   return {array.address, batch_bytes(one, matrices, apart)};
 }
 
-std::vector<ProductOperand> SparseMatrix::operands() const {
+std::array<ProductOperand, 3> SparseMatrix::operands() const {
   return {operand_of(offsets, batch), operand_of(indices, batch), operand_of(values, batch)};
 }
 
@@ -48,8 +49,7 @@ std::uint64_t index_bytes(int type) {
 template <typename Descriptor>
 int give(Descriptor** target, const Descriptor& made) {
   if (target == nullptr || made.rows < 0 || made.columns < 0) return kInvalidValue;
-  *target = new (std::nothrow) Descriptor(made);
-  return *target == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(target, made) ? kSuccess : kAllocFailed;
 }
 
 /// A matrix with `offsets` for `lines` rows or columns.

@@ -1,7 +1,7 @@
 // How a routine of cuSPARSE reaches the device: as launches that write its result.
 #pragma once
 
-#include <vector>
+#include <cstddef>
 
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cusparse/descriptor.h"
@@ -9,9 +9,10 @@
 
 namespace simgpu::cusparse {
 
-/// Launches on the handle's stream what writes `output` from all of `inputs`. Any thread; waits on
-/// nothing. @return kSuccess, kNotInitialized without a handle, or kExecutionFailed.
-inline Status execute(const Handle* handle, const std::vector<ProductOperand>& inputs,
+/// Launches on the handle's stream what writes `output` from all of `inputs`; null addresses are
+/// left out. Any thread; waits on nothing. @return kSuccess, kNotInitialized without a handle, or
+/// kExecutionFailed.
+inline Status execute(const Handle* handle, const cublas::Inputs& inputs,
                       const ProductOperand& output, const Product& work) {
   if (handle == nullptr) return kNotInitialized;
   const cublas::Status status =

@@ -1,11 +1,11 @@
 // simgpu's libcusparse.so: handles, what is said of matrices, and version.
 #include <array>
-#include <new>
 
 #include "tools/simgpu/cublas/launch.h"
 #include "tools/simgpu/cusparse/descriptor.h"
 #include "tools/simgpu/cusparse/status.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cusparse {
 namespace {
@@ -50,8 +50,7 @@ int get(const MatrixKind* kind, int MatrixKind::*field) {
 SIMGPU_EXPORT int cusparseCreate(Handle** handle) {
   if (handle == nullptr) return kInvalidValue;
   if (cublas::check_context() != cublas::kSuccess) return kNotInitialized;
-  *handle = new (std::nothrow) Handle;
-  return *handle == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(handle) ? kSuccess : kAllocFailed;
 }
 
 SIMGPU_EXPORT int cusparseDestroy(Handle* handle) {
@@ -108,8 +107,7 @@ SIMGPU_EXPORT const char* cusparseGetErrorString(int status) { return words_of(s
 
 SIMGPU_EXPORT int cusparseCreateMatDescr(MatrixKind** kind) {
   if (kind == nullptr) return kInvalidValue;
-  *kind = new (std::nothrow) MatrixKind;
-  return *kind == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(kind) ? kSuccess : kAllocFailed;
 }
 
 SIMGPU_EXPORT int cusparseDestroyMatDescr(MatrixKind* kind) {

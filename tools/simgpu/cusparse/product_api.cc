@@ -1,12 +1,11 @@
 // simgpu's libcusparse.so: products and solutions with sparse matrices, each one launch.
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <vector>
 
 #include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/cusparse/execution.h"
 #include "tools/simgpu/export.h"
+#include "tools/simgpu/host_memory.h"
 
 namespace simgpu::cusparse {
 namespace {
@@ -18,8 +17,7 @@ struct Analysis {
 
 int create_analysis(Analysis** analysis) {
   if (analysis == nullptr) return kInvalidValue;
-  *analysis = new (std::nothrow) Analysis;
-  return *analysis == nullptr ? kAllocFailed : kSuccess;
+  return give_copy(analysis) ? kSuccess : kAllocFailed;
 }
 
 /// A factor that lies on the device.
@@ -34,19 +32,24 @@ Product work_of(const SparseMatrix& matrix, std::int64_t columns) {
                             cublas::number_of(matrix.value_type));
 }
 
-/// The product of a sparse and a dense matrix, or the solution with a triangular one, in `c`, which
-/// is read as well if there is a `beta`.
+/// The result as far as it is read: nothing where `beta` is a zero on the host.
+ProductOperand added_to(const Handle* handle, const void* beta, int type,
+                        const ProductOperand& result) {
+  const int pointer_mode = handle == nullptr ? int{cublas::kHost} : handle->pointer_mode;
+  return cublas::added_to(pointer_mode, beta, cublas::bytes_of(type), result);
+}
+
+/// The product of a sparse and a dense matrix, or the solution with a triangular one, in `c`, to
+/// which it is added if there is a `beta`.
 int multiply(const Handle* handle, const void* alpha, const SparseMatrix* a, const DenseMatrix* b,
              const void* beta, const DenseMatrix* c, int type) {
   if (a == nullptr || b == nullptr || c == nullptr || alpha == nullptr) return kInvalidValue;
-  std::vector<ProductOperand> inputs = a->operands();
-  inputs.push_back(b->operand());
-  inputs.push_back(scalar(handle, alpha, type));
-  if (beta != nullptr) {
-    inputs.push_back(scalar(handle, beta, type));
-    inputs.push_back(c->operand());
-  }
-  return execute(handle, inputs, c->operand(), work_of(*a, c->columns));
+  const auto [offsets, indices, values] = a->operands();
+  const ProductOperand result = c->operand();
+  return execute(handle,
+                 {offsets, indices, values, b->operand(), scalar(handle, alpha, type),
+                  scalar(handle, beta, type), added_to(handle, beta, type, result)},
+                 result, work_of(*a, c->columns));
 }
 
 }  // namespace
@@ -110,11 +113,14 @@ SIMGPU_EXPORT int cusparseSDDMM(Handle* handle, int /*of_a*/, int /*of_b*/, cons
                                 const DenseMatrix* a, const DenseMatrix* b, const void* beta,
                                 const SparseMatrix* c, int type, int /*algorithm*/,
                                 void* /*buffer*/) {
-  if (a == nullptr || b == nullptr || c == nullptr) return kInvalidValue;
-  std::vector<ProductOperand> inputs = c->operands();
-  inputs.insert(inputs.end(), {a->operand(), b->operand(), scalar(handle, alpha, type),
-                               scalar(handle, beta, type)});
-  return execute(handle, inputs, operand_of(c->values, c->batch), work_of(*c, a->columns));
+  if (a == nullptr || b == nullptr || c == nullptr || alpha == nullptr || beta == nullptr) {
+    return kInvalidValue;
+  }
+  const auto [offsets, indices, values] = c->operands();
+  return execute(handle,
+                 {offsets, indices, a->operand(), b->operand(), scalar(handle, alpha, type),
+                  scalar(handle, beta, type), added_to(handle, beta, type, values)},
+                 values, work_of(*c, a->columns));
 }
 
 SIMGPU_EXPORT int cusparseSpSV_createDescr(Analysis** analysis) {
@@ -179,7 +185,8 @@ SIMGPU_EXPORT int cusparseSparseToDense(Handle* handle, const SparseMatrix* spar
                                         const DenseMatrix* dense, int /*algorithm*/,
                                         void* /*buffer*/) {
   if (sparse == nullptr || dense == nullptr) return kInvalidValue;
-  return execute(handle, sparse->operands(), dense->operand(), work_of(*sparse, 1));
+  const auto [offsets, indices, values] = sparse->operands();
+  return execute(handle, {offsets, indices, values}, dense->operand(), work_of(*sparse, 1));
 }
 
 /// The offsets of rows, from the row of each entry.
