@@ -26,6 +26,19 @@ int cudnnBatchNormalizationForwardTrainingEx(
     const void* scale_desc, const void* scale, const void* bias, double average, void* mean,
     void* variance, double epsilon, void* saved_mean, void* saved_variance, const void* activation,
     void* workspace, size_t workspace_bytes, void* reserve, size_t reserve_bytes);
+int cudnnBatchNormalizationForwardInference(void* handle, int mode, const void* alpha,
+                                            const void* beta, const void* x_desc, const void* x,
+                                            const void* y_desc, void* y, const void* scale_desc,
+                                            const void* scale, const void* bias, const void* mean,
+                                            const void* variance, double epsilon);
+int cudnnBatchNormalizationBackwardEx(
+    void* handle, int mode, int operations, const void* data_alpha, const void* data_beta,
+    const void* weight_alpha, const void* weight_beta, const void* x_desc, const void* x,
+    const void* y_desc, const void* y, const void* dy_desc, const void* dy, const void* dz_desc,
+    void* dz, const void* dx_desc, void* dx, const void* dscale_desc, const void* scale,
+    const void* bias, void* dscale, void* dbias, double epsilon, const void* saved_mean,
+    const void* saved_variance, const void* activation, void* workspace, size_t workspace_bytes,
+    void* reserve, size_t reserve_bytes);
 int cudnnCreateRNNDescriptor(void** network);
 int cudnnDestroyRNNDescriptor(void* network);
 int cudnnSetRNNDescriptor_v8(void* network, int algorithm, int cell, int bias, int direction,
@@ -202,6 +215,52 @@ TEST_F(LegacyTest, BatchNormalizationWritesEachResultFromAllThatItReads) {
     const std::vector<Numbers> changed = normalize();
     for (std::size_t i = 0; i < changed.size(); ++i) EXPECT_NE(changed[i], first[i]) << number;
     write(number, 1);
+  }
+}
+
+TEST_F(LegacyTest, BatchNormalizationReadsAResultThatItAddsTo) {
+  constexpr float kNone = 0;
+  constexpr float kHalf = 0.5F;
+  ASSERT_EQ(cudnnSetTensor4dDescriptor(tensor_, 0, 0, 1, 1, 8, 8), kSuccess);
+  for (int64_t number = 0; number < 4; ++number) add(number, 1);
+  float* const in = arrays_[0];
+  // Whether the array `number` depends on what it held.
+  const auto differs = [&](int64_t number, const auto& normalize) {
+    std::vector<Numbers> results;
+    for (const float before : {1.0F, 2.0F}) {
+      for (const int64_t result : {1, 2, 3}) write(result, 1);
+      write(number, before);
+      EXPECT_EQ(normalize(), kSuccess);
+      results.push_back(first_written(number));
+    }
+    return results[0] != results[1];
+  };
+  for (const float* const beta : {&kNone, &kHalf}) {
+    const bool is_added = beta == &kHalf;
+    EXPECT_EQ(differs(1,
+                      [&] {
+                        return cudnnBatchNormalizationForwardInference(
+                            handle_, 1, nullptr, beta, tensor_, in, tensor_, arrays_[1], tensor_,
+                            in, in, in, in, 1e-5);
+                      }),
+              is_added);
+    EXPECT_EQ(differs(1,
+                      [&] {
+                        return cudnnBatchNormalizationForwardTrainingEx(
+                            handle_, 1, 0, nullptr, beta, tensor_, in, tensor_, nullptr, tensor_,
+                            arrays_[1], tensor_, in, in, 0.1, nullptr, nullptr, 1e-5, nullptr,
+                            nullptr, nullptr, nullptr, 0, nullptr, 0);
+                      }),
+              is_added);
+    const auto backward = [&](const float* data_beta, const float* weight_beta) {
+      return cudnnBatchNormalizationBackwardEx(
+          handle_, 1, 0, nullptr, data_beta, nullptr, weight_beta, tensor_, in, tensor_, in,
+          tensor_, in, tensor_, nullptr, tensor_, arrays_[1], tensor_, in, in, arrays_[2],
+          arrays_[3], 1e-5, in, in, nullptr, nullptr, 0, nullptr, 0);
+    };
+    EXPECT_EQ(differs(1, [&] { return backward(beta, &kNone); }), is_added);
+    EXPECT_EQ(differs(2, [&] { return backward(&kNone, beta); }), is_added);
+    EXPECT_EQ(differs(3, [&] { return backward(&kNone, beta); }), is_added);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "tests/simgpu/cudnn/dnn_fixture.h"
 
@@ -116,6 +117,34 @@ TEST_F(PoolingTest, WritesTheGradientFromAllThatItReads) {
     write(number, 1);
   }
   EXPECT_EQ(backward(), first);
+}
+
+TEST_F(PoolingTest, ReadsAResultThatItAddsTo) {
+  for (const int64_t number : {1, 2}) add(number, 1);
+  const auto differs = [&](const float* beta, const auto& pool) {
+    std::vector<Numbers> results;
+    for (const float before : {1.0F, 2.0F}) {
+      write(2, before);
+      EXPECT_EQ(pool(beta), kSuccess);
+      results.push_back(read(2));
+      results.back().resize(2 * 2 * 4);
+    }
+    return results[0] != results[1];
+  };
+  const auto forward = [&](const float* beta) {
+    return cudnnPoolingForward(handle_, pooling_, nullptr, input_, arrays_[1], beta, result_,
+                               arrays_[2]);
+  };
+  const auto backward = [&](const float* beta) {
+    return cudnnPoolingBackward(handle_, pooling_, nullptr, result_, arrays_[1], result_,
+                                arrays_[1], input_, arrays_[1], beta, input_, arrays_[2]);
+  };
+  constexpr float kNone = 0;
+  constexpr float kHalf = 0.5F;
+  EXPECT_FALSE(differs(&kNone, forward));
+  EXPECT_TRUE(differs(&kHalf, forward));
+  EXPECT_FALSE(differs(&kNone, backward));
+  EXPECT_TRUE(differs(&kHalf, backward));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tools/simgpu/cublas/number.h"
 #include "tools/simgpu/cudnn/handle.h"
 #include "tools/simgpu/product_kernel.h"
 
@@ -15,5 +16,14 @@ namespace simgpu::cudnn {
 /// @return kSuccess or kExecutionFailed.
 int execute(const Handle& handle, const std::vector<ProductOperand>& inputs,
             const std::vector<ProductOperand>& outputs, const Product& work);
+
+/// What an operation reads of `result`, whose numbers are of `type`: nothing where `beta`, on the
+/// host, is zero. A null one counts as zero. Source: cuDNN, "Scaling Parameters": the factors of
+/// doubles are doubles, all others are floats.
+inline ProductOperand added_to(const void* beta, int type, const ProductOperand& result) {
+  constexpr int kDoubles = 1;
+  const std::uint64_t bytes = type == kDoubles ? sizeof(double) : sizeof(float);
+  return cublas::added_to(cublas::kHost, beta, bytes, result);
+}
 
 }  // namespace simgpu::cudnn

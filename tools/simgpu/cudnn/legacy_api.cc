@@ -124,6 +124,11 @@ ProductOperand lengths_of(const std::int32_t* lengths, const Sequences& sequence
   return {lengths, static_cast<std::uint64_t>(sequences.batch) * sizeof(std::int32_t)};
 }
 
+/// `result` as far as it is read.
+ProductOperand added_to(const void* beta, const Tensor* tensor, const ProductOperand& result) {
+  return cudnn::added_to(beta, tensor == nullptr ? 0 : tensor->type, result);
+}
+
 int execute_all(const Handle* handle, const std::vector<ProductOperand>& inputs,
                 const std::vector<ProductOperand>& outputs, const Product& work) {
   return handle == nullptr ? kBadParam : execute(*handle, inputs, outputs, work);
@@ -238,9 +243,9 @@ SIMGPU_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
 }
 
 SIMGPU_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
-    const Handle* handle, int /*mode*/, int /*operations*/, const void* /*alpha*/,
-    const void* /*beta*/, const Tensor* x_tensor, const void* x, const Tensor* z_tensor,
-    const void* z, const Tensor* y_tensor, void* y, const Tensor* scale_tensor, const void* scale,
+    const Handle* handle, int /*mode*/, int /*operations*/, const void* /*alpha*/, const void* beta,
+    const Tensor* x_tensor, const void* x, const Tensor* z_tensor, const void* z,
+    const Tensor* y_tensor, void* y, const Tensor* scale_tensor, const void* scale,
     const void* bias, double /*average_factor*/, void* running_mean, void* running_variance,
     double /*epsilon*/, void* saved_mean, void* saved_inverse_variance,
     const Opaque* /*activation*/, void* /*workspace*/, std::size_t /*workspace_bytes*/,
@@ -252,14 +257,15 @@ SIMGPU_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     return execute_all(
         handle,
         {operand_of(x, x_tensor), operand_of(z, z_tensor), weights(scale), weights(bias),
-         weights(running_mean), weights(running_variance)},
+         weights(running_mean), weights(running_variance),
+         added_to(beta, y_tensor, operand_of(y, y_tensor))},
         {operand_of(y, y_tensor), weights(saved_mean), weights(saved_inverse_variance),
          weights(running_mean), weights(running_variance)},
         numbers_of(x_tensor));
   });
 }
 SIMGPU_EXPORT int cudnnBatchNormalizationForwardInference(
-    const Handle* handle, int /*mode*/, const void* /*alpha*/, const void* /*beta*/,
+    const Handle* handle, int /*mode*/, const void* /*alpha*/, const void* beta,
     const Tensor* x_tensor, const void* x, const Tensor* y_tensor, void* y,
     const Tensor* scale_tensor, const void* scale, const void* bias, const void* mean,
     const void* variance, double /*epsilon*/) {
@@ -267,15 +273,15 @@ SIMGPU_EXPORT int cudnnBatchNormalizationForwardInference(
     const auto weights = [scale_tensor](const void* address) {
       return operand_of(address, scale_tensor);
     };
-    return execute_all(
-        handle,
-        {operand_of(x, x_tensor), weights(scale), weights(bias), weights(mean), weights(variance)},
-        {operand_of(y, y_tensor)}, numbers_of(x_tensor));
+    return execute_all(handle,
+                       {operand_of(x, x_tensor), weights(scale), weights(bias), weights(mean),
+                        weights(variance), added_to(beta, y_tensor, operand_of(y, y_tensor))},
+                       {operand_of(y, y_tensor)}, numbers_of(x_tensor));
   });
 }
 SIMGPU_EXPORT int cudnnBatchNormalizationBackwardEx(
     const Handle* handle, int /*mode*/, int /*operations*/, const void* /*data_alpha*/,
-    const void* /*data_beta*/, const void* /*weight_alpha*/, const void* /*weight_beta*/,
+    const void* data_beta, const void* /*weight_alpha*/, const void* weight_beta,
     const Tensor* x_tensor, const void* x, const Tensor* y_tensor, const void* y,
     const Tensor* dy_tensor, const void* dy, const Tensor* dz_tensor, void* dz,
     const Tensor* dx_tensor, void* dx, const Tensor* dscale_tensor, const void* scale,
@@ -289,7 +295,10 @@ SIMGPU_EXPORT int cudnnBatchNormalizationBackwardEx(
     return execute_all(
         handle,
         {operand_of(x, x_tensor), operand_of(y, y_tensor), operand_of(dy, dy_tensor),
-         weights(scale), weights(bias), weights(saved_mean), weights(saved_inverse_variance)},
+         weights(scale), weights(bias), weights(saved_mean), weights(saved_inverse_variance),
+         added_to(data_beta, dx_tensor, operand_of(dx, dx_tensor)),
+         added_to(weight_beta, dx_tensor, weights(dscale)),
+         added_to(weight_beta, dx_tensor, weights(dbias))},
         {operand_of(dx, dx_tensor), operand_of(dz, dz_tensor), weights(dscale), weights(dbias)},
         numbers_of(x_tensor));
   });

@@ -127,22 +127,26 @@ SIMGPU_EXPORT int cudnnGetPooling2dForwardOutputDim(const Pooling* pooling, cons
 
 SIMGPU_EXPORT int cudnnPoolingForward(const Handle* handle, const Pooling* pooling,
                                       const void* /*alpha*/, const Tensor* x_tensor, const void* x,
-                                      const void* /*beta*/, const Tensor* y_tensor, void* y) {
+                                      const void* beta, const Tensor* y_tensor, void* y) {
   if (handle == nullptr || pooling == nullptr || y_tensor == nullptr) return kBadParam;
   return guarded([&] {
-    return execute(*handle, {pooled(x, x_tensor)}, {pooled(y, y_tensor)},
+    const ProductOperand result = pooled(y, y_tensor);
+    return execute(*handle, {pooled(x, x_tensor), added_to(beta, y_tensor->type, result)}, {result},
                    work_of(*pooling, *y_tensor));
   });
 }
 SIMGPU_EXPORT int cudnnPoolingBackward(const Handle* handle, const Pooling* pooling,
                                        const void* /*alpha*/, const Tensor* y_tensor, const void* y,
                                        const Tensor* dy_tensor, const void* dy,
-                                       const Tensor* x_tensor, const void* x, const void* /*beta*/,
+                                       const Tensor* x_tensor, const void* x, const void* beta,
                                        const Tensor* dx_tensor, void* dx) {
   if (handle == nullptr || pooling == nullptr || dx_tensor == nullptr) return kBadParam;
   return guarded([&] {
-    return execute(*handle, {pooled(y, y_tensor), pooled(dy, dy_tensor), pooled(x, x_tensor)},
-                   {pooled(dx, dx_tensor)}, work_of(*pooling, *dx_tensor));
+    const ProductOperand result = pooled(dx, dx_tensor);
+    return execute(*handle,
+                   {pooled(y, y_tensor), pooled(dy, dy_tensor), pooled(x, x_tensor),
+                    added_to(beta, dx_tensor->type, result)},
+                   {result}, work_of(*pooling, *dx_tensor));
   });
 }
 
