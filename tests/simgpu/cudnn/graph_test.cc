@@ -151,8 +151,8 @@ Ref convolution(const Ref& x, const Ref& w, const Ref& y) {
   return finalized(operation);
 }
 
-/// Y is the sum of X and B.
-Ref sum(const Ref& x, const Ref& b, const Ref& y) {
+/// Y is the sum of X and `factor` times B.
+Ref sum(const Ref& x, const Ref& b, const Ref& y, float factor = 1) {
   Ref described = create(kPointwise);
   set<int32_t>(described, 0, kPointwiseMode, {0});
   Ref operation = create(kPointwiseOperation);
@@ -160,6 +160,7 @@ Ref sum(const Ref& x, const Ref& b, const Ref& y) {
   set(operation, 751, {x});
   set(operation, 752, {b});
   set(operation, 753, {y});
+  set<float>(operation, 755, kFloat, {factor});
   return finalized(operation);
 }
 
@@ -347,14 +348,22 @@ TEST_F(GraphTest, ExecutionNeedsAHandleAndAPointerForEachNumber) {
   EXPECT_NE(read(kY), all(0));
 }
 
-TEST_F(GraphTest, InputMayBeNullAndAResultMayNot) {
-  const Ref plan = plan_for({sum(tensor(kX), tensor(kB), tensor(kY))});
+TEST_F(GraphTest, InputScaledByZeroMayBeNull) {
+  const Ref plan = plan_for({sum(tensor(kX), tensor(kB), tensor(kY), 0)});
   const Numbers first = result(plan, {kX, kB, kY}, {{kB, nullptr}});
   EXPECT_NE(first, all(0));
+  EXPECT_EQ(result(plan, {kX, kB, kY}), first) << "it is not read";
   write(kX, 5);
   EXPECT_NE(result(plan, {kX, kB, kY}, {{kB, nullptr}}), first);
-  EXPECT_EQ(execute(plan, {kX, kB, kY}, {{kY, nullptr}}), kBadParam);
+}
+
+TEST_F(GraphTest, OtherInputsAndResultsMayNotBeNull) {
+  const Ref plan = plan_for({sum(tensor(kX), tensor(kB), tensor(kY))});
+  for (const int64_t number : {kX, kB, kY}) {
+    EXPECT_EQ(execute(plan, {kX, kB, kY}, {{number, nullptr}}), kBadParam) << number;
+  }
   EXPECT_EQ(execute(plan, {kX, kY}), kBadParam) << "an input without a pointer";
+  EXPECT_EQ(read(kY), all(0));
 }
 
 TEST_F(GraphTest, PlanWithoutAGraphIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -105,6 +106,47 @@ TEST(OperandsOf, BackwardConvolutionsWriteTheirGradients) {
   EXPECT_EQ(numbers(of_filter.read), (Set{2, 3}));
   EXPECT_EQ(numbers(of_filter.written), (Set{1}));
   expect_work(of_filter, {2 * 26 * 34, 16, 3 * 5 * 7, 1, 4, false});
+}
+
+/// A convolution, whose tensors are 1 to 3 by the order of their names, with a factor of its
+/// result.
+template <typename Factor>
+Operands convolution_with(int kind, const std::array<int, 3>& names, int beta, Factor value) {
+  const DescriptorRef made =
+      operation(kind, {{names[0], tensor(1)}, {names[1], tensor(2)}, {names[2], tensor(3)}});
+  made->set(beta, attribute<Factor>(sizeof(Factor) == 8 ? int{kDoubleType} : 4, {value}));
+  return operands({made});
+}
+
+TEST(OperandsOf, ConvolutionReadsAResultThatItAddsTo) {
+  constexpr std::array kForward{int{kForwardFilter}, 704, int{kForwardOutput}};
+  constexpr std::array kData{int{kDataFilter}, int{kDataGradient}, int{kDataOutput}};
+  constexpr std::array kFilter{int{kFilterFilter}, 716, int{kFilterOutput}};
+  const auto forward = [&](auto beta) {
+    return numbers(convolution_with(kConvolutionForward, kForward, kForwardBeta, beta).read);
+  };
+  EXPECT_EQ(forward(0.0F), (Set{1, 2}));
+  EXPECT_EQ(forward(0.0), (Set{1, 2}));
+  EXPECT_EQ(forward(0.5F), (Set{1, 2, 3}));
+  EXPECT_EQ(forward(0.5), (Set{1, 2, 3}));
+  const Operands data = convolution_with(kConvolutionData, kData, kDataBeta, 1.0F);
+  EXPECT_EQ(numbers(data.read), (Set{1, 2, 3}));
+  EXPECT_EQ(numbers(data.written), (Set{2}));
+  const Operands filter = convolution_with(kConvolutionFilter, kFilter, kFilterBeta, 1.0F);
+  EXPECT_EQ(numbers(filter.read), (Set{1, 2, 3}));
+  EXPECT_EQ(numbers(filter.written), (Set{1}));
+}
+
+TEST(OperandsOf, WhatIsScaledByZeroIsNotRead) {
+  const DescriptorRef sum =
+      operation(kPointwiseOperation, {{751, tensor(1)}, {752, tensor(2)}, {753, tensor(3)}});
+  sum->set(kPointwiseBFactor, attribute<float>(4, {0}));
+  EXPECT_EQ(numbers(operands({sum}).read), (Set{1}));
+  sum->set(kPointwiseXFactor, attribute<double>(kDoubleType, {0}));
+  EXPECT_EQ(numbers(operands({sum}).read), Set{});
+  sum->set(kPointwiseXFactor, attribute<double>(kDoubleType, {2}));
+  sum->set(kPointwiseBFactor, attribute<double>(kDoubleType, {0.5}));
+  EXPECT_EQ(numbers(operands({sum}).read), (Set{1, 2}));
 }
 
 TEST(OperandsOf, MatmulHasTheExtentsOfItsMatrices) {

@@ -44,6 +44,35 @@ bool is_written(const Descriptor& operation, int name) {
   return std::ranges::find(kWritten, name) != kWritten.end();
 }
 
+/// A factor that is a float or a double; `otherwise` if it is not set.
+double factor_of(const Descriptor& operation, int name, float otherwise) {
+  return operation.value<double>(name, operation.value<float>(name, otherwise));
+}
+
+/// A factor of what an operation has at `tensor`.
+struct Factor {
+  int tensor;
+  int name;
+};
+
+/// Whether the operation takes its operand `name` times zero.
+bool is_scaled_by_zero(const Descriptor& operation, int name) {
+  constexpr std::array kFactors{Factor{kPointwiseX, kPointwiseXFactor},
+                                Factor{kPointwiseB, kPointwiseBFactor}};
+  return std::ranges::any_of(kFactors, [&](const Factor& factor) {
+    return factor.tensor == name && factor_of(operation, factor.name, 1) == 0;
+  });
+}
+
+/// Whether the operation adds to what its result `name` is.
+bool is_added_to(const Descriptor& operation, int name) {
+  constexpr std::array kBetas{Factor{kForwardOutput, kForwardBeta},
+                              Factor{kDataGradient, kDataBeta}, Factor{kFilterFilter, kFilterBeta}};
+  return std::ranges::any_of(kBetas, [&](const Factor& beta) {
+    return beta.tensor == name && factor_of(operation, beta.name, 0) != 0;
+  });
+}
+
 std::uint64_t product_of(const std::vector<std::int64_t>& extents, std::size_t first,
                          std::size_t end) {
   std::uint64_t all = 1;
@@ -126,7 +155,9 @@ class Reader {
       for (const DescriptorRef& named : attribute.descriptors) {
         // An operation may have a graph of its own, as attention has.
         if (named->kind() == kGraph) add_graph(*named);
-        if (named->kind() == kTensor) add_tensor(*named, is_written(operation, name));
+        if (named->kind() != kTensor || is_scaled_by_zero(operation, name)) continue;
+        add_tensor(*named, is_written(operation, name));
+        if (is_added_to(operation, name)) add_tensor(*named, false);
       }
     }
     for (const Product& product :

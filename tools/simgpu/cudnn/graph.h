@@ -32,12 +32,20 @@ enum Name : int {
   kPlanConfig = 401,
   kPlanWorkspace = 402,
   kPlanText = 405,
+  kForwardBeta = 701,
   kForwardFilter = 703,
   kForwardOutput = 705,
+  kDataBeta = 707,
   kDataFilter = 709,
+  kDataGradient = 710,
   kDataOutput = 711,
+  kFilterBeta = 713,
   kFilterFilter = 715,
   kFilterOutput = 717,
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseXFactor = 754,
+  kPointwiseBFactor = 755,
   kGraphOperations = 801,
   kGraphEngines = 802,
   kTensorType = 901,
@@ -64,10 +72,10 @@ enum Name : int {
 
 /// The tensors of a graph by their numbers, without those that are within it (virtual) and those
 /// whose value the program gives on the host. For each its bytes, from the first number to the
-/// last; 0: not known.
+/// last; 0: not known. What an operation scales by zero it does not read.
 struct Operands {
   std::map<std::int64_t, std::uint64_t> read;
-  std::map<std::int64_t, std::uint64_t> written;  ///< may be read as well
+  std::map<std::int64_t, std::uint64_t> written;  ///< in `read` as well if they are added to
   /// The largest product among the operations; where there is none, one number for each of the
   /// largest result.
   Product work{};
