@@ -1,16 +1,20 @@
 #include "tools/superpipe/run_preparation.h"
 
 #include <elf.h>
+#include <gnu/libc-version.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "policy/requirements.h"
@@ -81,6 +85,15 @@ std::string driver_problem() {
   }
 }
 
+// The first two numbers of a version such as "2.36"; 0 where there is none.
+std::pair<int, int> numbers_of(std::string_view version) {
+  std::pair<int, int> numbers{};
+  const char* const end = version.data() + version.size();
+  const auto [dot, error] = std::from_chars(version.data(), end, numbers.first);
+  if (error == std::errc{} && dot != end) std::from_chars(dot + 1, end, numbers.second);
+  return numbers;
+}
+
 }  // namespace
 
 std::string reason_against_preloading(const std::string& program) {
@@ -103,6 +116,13 @@ std::string reason_against_preloading(const std::string& program) {
     if (!read_into(file, segment) || segment.p_type == PT_INTERP) return {};
   }
   return "it is statically linked, and superpipe's library cannot be loaded into it";
+}
+
+std::string reason_against_simulating(std::string_view glibc, std::string_view oldest) {
+  if (oldest.empty() || !(numbers_of(glibc) < numbers_of(oldest))) return {};
+  return "this machine's glibc is " + std::string(glibc) +
+         ", with which simgpu's audit library ends every program; --simulate needs glibc " +
+         std::string(oldest) + " or newer: take a newer Linux or container, or run without it";
 }
 
 RunPreparation prepare_run(const RunOptions& options) {
@@ -129,6 +149,13 @@ RunPreparation prepare_run(const RunOptions& options) {
   ready.parts = this_installation();
   if (const std::string missing = missing_part(options, ready.parts); !missing.empty()) {
     return refuse(kCannotRun, missing);
+  }
+  if (options.simulates()) {
+    if (const std::string reason =
+            reason_against_simulating(gnu_get_libc_version(), SUPERPIPE_SIMULATES_FROM_GLIBC);
+        !reason.empty()) {
+      return refuse(kCannotRun, reason);
+    }
   }
   // With superpipe off and no simulation the program has the machine as it is: nothing to check.
   if (!options.simulates() && !switched_off()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/installation.h"
@@ -27,5 +28,10 @@ struct RunPreparation {
 /// Why the loader will not load superpipe's library into the executable at `program`; empty where
 /// nothing is known that stands against it, as of scripts.
 [[nodiscard]] std::string reason_against_preloading(const std::string& program);
+
+/// Why simgpu is not to run with the glibc of version `glibc` ("2.31"): it is older than `oldest`.
+/// One line that says what to do; empty where it is not, and where `oldest` is empty (no limit).
+[[nodiscard]] std::string reason_against_simulating(std::string_view glibc,
+                                                    std::string_view oldest);
 
 }  // namespace superpipe::cli
