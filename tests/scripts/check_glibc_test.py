@@ -110,6 +110,15 @@ class CheckGlibc(unittest.TestCase):
             with self.subTest(path.name):
                 self.assertIn("package/bad.so needs GLIBC_2.34", self.check(path).stdout)
 
+    def test_unpacks_nothing_outside_its_folder(self) -> None:
+        tarball = self.folder / "a.tar.gz"
+        with tarfile.open(tarball, "w:gz") as archive:
+            archive.add(self.library("good.so", "GLIBC_2.28"), "../good.so")
+        finished = self.check(tarball)
+        self.assertEqual(finished.returncode, 1)
+        self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+        self.assertIn("is not unpacked", finished.stderr)
+
     def test_refuses_to_judge_nothing(self) -> None:
         self.assertEqual(self.check(self.shipped).returncode, 1)
         self.assertEqual(self.check(self.folder / "nothing").returncode, 2)
