@@ -59,11 +59,13 @@ if(SUPERPIPE_LICENCES)
   file(GLOB _cuda_licence ${CUDAToolkit_BIN_DIR}/../EULA.txt
     ${CUDAToolkit_BIN_DIR}/../dist-info/nvidia_cuda_runtime-*/licenses/License.txt
     ${CUDAToolkit_BIN_DIR}/../licenses/nvidia_cuda_runtime-*/licenses/License.txt)
-  if(NOT _cuda_licence)
-    message(FATAL_ERROR "the CUDA toolkit's licence is not in it, and goes with its runtime library")
+  if(_cuda_licence)
+    list(GET _cuda_licence 0 _cuda_licence)
+    install(FILES ${_cuda_licence} DESTINATION ${_licences} RENAME cuda_runtime)
+  else()
+    install(CODE [[message(FATAL_ERROR
+      "the CUDA toolkit's licence (EULA.txt) is not in it, and has to go with its runtime library")]])
   endif()
-  list(GET _cuda_licence 0 _cuda_licence)
-  install(FILES ${_cuda_licence} DESTINATION ${_licences} RENAME cuda_runtime)
 endif()
 
 # Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.

@@ -92,12 +92,10 @@ class Wheel(unittest.TestCase):
             found,
             {
                 "CLI11",
-                "benchmark",
                 "boost",
                 "fmt",
                 "spdlog",
                 "cuda_runtime",
-                "googletest",
                 "libcxx",
                 "libunwind",
                 "ncurses",
