@@ -1,6 +1,8 @@
 """A Debian of another time as a folder: what its packages hold, with a Python and little else."""
 
+import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGES = ("libc6", "python3-minimal", "libpython3-stdlib", "dash", "coreutils")
@@ -11,15 +13,25 @@ class Unavailable(Exception):
     """The machine cannot have such a root; the text says why."""
 
 
-def machine_sources(suite: str) -> str:
+def mirrors(line: str) -> list[str]:
+    """The places that a line of apt's lists names, in the form of *.sources or of *.list."""
+    if line.startswith("URIs:"):
+        return line.split()[1:]
+    # deb [OPTION=WORDS...] PLACE SUITE COMPONENT...
+    found = re.match(r"deb\s+(?:\[[^]]*\]\s*)?(\S+)", line)
+    return [found[1]] if found else []
+
+
+def machine_sources(suite: str, lists: Iterable[Path] = SOURCES) -> str:
     """apt's entry for `suite`, at the place that this machine has Debian's packages from."""
-    for file in SOURCES:
-        if file.is_file():
-            for line in file.read_text().splitlines():
-                words = line.split()
-                if words[:1] == ["URIs:"] and words[1].rstrip("/").endswith("/debian"):
+    for file in lists:
+        if file.suffix not in (".list", ".sources") or not file.is_file():
+            continue
+        for line in file.read_text().splitlines():
+            for place in mirrors(line):
+                if place.rstrip("/").endswith("/debian"):
                     return (
-                        f"Types: deb\nURIs: {words[1]}\nSuites: {suite}\nComponents: main\n"
+                        f"Types: deb\nURIs: {place}\nSuites: {suite}\nComponents: main\n"
                         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"
                     )
     raise Unavailable("this machine's packages are not Debian's")
