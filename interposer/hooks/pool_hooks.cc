@@ -28,7 +28,7 @@ bool is_reuse_by_other_streams(CUmemPool_attribute attr) noexcept {
 }
 
 /// Whether PyTorch takes its memory from the driver's pool because superpipe chose that.
-bool allocates_by_our_choice() noexcept {
+bool pool_is_our_choice() noexcept {
   return chose_pytorch_allocator_at_start() && is_pytorch_loaded();
 }
 
@@ -90,7 +90,7 @@ CUresult hook::cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr
   // one's next work. Where superpipe chose the driver's pool, that keeps to it, too. PyTorch sets
   // these attributes before its first allocation.
   int no = 0;
-  if (value != nullptr && is_reuse_by_other_streams(attr) && allocates_by_our_choice()) value = &no;
+  if (value != nullptr && is_reuse_by_other_streams(attr) && pool_is_our_choice()) value = &no;
   const CUresult result = driver().cuMemPoolSetAttribute(pool, attr, value);
   const bool resets =
       attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
