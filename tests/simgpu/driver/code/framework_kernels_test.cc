@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/simgpu/driver/code/host_launch.h"
+
 namespace simgpu {
 namespace {
 
@@ -27,26 +29,10 @@ std::string concatenation(const std::string& type, const std::string& extent = "
          "EEvNS_20GpuDeviceArrayStructIPKT_Li8EEEiiiPS3_";
 }
 
-/// The program knows by 9000 what the kernel finds at 1000.
-const void* program_address_of_copy(const SimgpuLaunch* /*launch*/, const void* address) {
-  const auto word = reinterpret_cast<std::uintptr_t>(address);
-  return word == 1000 ? reinterpret_cast<const void*>(std::uintptr_t{9000}) : address;
-}
-
 /// Runs the kernel with these parameters.
 template <typename... Parameters>
 void run_kernel(const std::string& name, Parameters... parameters) {
-  const SimgpuKernel* const kernel = framework_kernel(name);
-  ASSERT_THAT(kernel, NotNull()) << name;
-  const std::array<void*, sizeof...(Parameters)> arguments{&parameters...};
-  const std::array<std::size_t, sizeof...(Parameters)> sizes{sizeof(parameters)...};
-  SimgpuLaunch launch{};
-  launch.name = name.c_str();
-  launch.arguments = arguments.data();
-  launch.argument_sizes = sizes.data();
-  launch.argument_count = arguments.size();
-  launch.program_address = program_address_of_copy;
-  kernel->function(&launch);
+  run_on_host(framework_kernel(name), name, parameters...);
 }
 
 TEST(FrameworkKernel, RepeatsTheBeginningOfABuffer) {

@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/simgpu/driver/code/host_launch.h"
+
 namespace simgpu {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsNull;
-using ::testing::NotNull;
 
 const std::string kToBoolean =
     "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_"
@@ -33,26 +34,10 @@ const std::string kArange =
     "EEvT_"
     "T0_PN15function_traitsISD_E11result_typeE";
 
-/// The program knows by 9000 what the kernel finds at 1000.
-const void* torch_address_of_copy(const SimgpuLaunch* /*launch*/, const void* address) {
-  const auto word = reinterpret_cast<std::uintptr_t>(address);
-  return word == 1000 ? reinterpret_cast<const void*>(std::uintptr_t{9000}) : address;
-}
-
 /// Runs the kernel with these parameters.
 template <typename... Parameters>
 void run_torch_kernel(const std::string& name, Parameters... parameters) {
-  const SimgpuKernel* const kernel = torch_kernel(name);
-  ASSERT_THAT(kernel, NotNull()) << name;
-  const std::array<void*, sizeof...(Parameters)> arguments{&parameters...};
-  const std::array<std::size_t, sizeof...(Parameters)> sizes{sizeof(parameters)...};
-  SimgpuLaunch launch{};
-  launch.name = name.c_str();
-  launch.arguments = arguments.data();
-  launch.argument_sizes = sizes.data();
-  launch.argument_count = arguments.size();
-  launch.program_address = torch_address_of_copy;
-  kernel->function(&launch);
+  run_on_host(torch_kernel(name), name, parameters...);
 }
 
 /// What the conversion makes of numbers of that c10::ScalarType.
