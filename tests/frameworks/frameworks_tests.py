@@ -276,20 +276,28 @@ class Runner:
             grid.versions[framework] = script_grid.versions(python, framework)
             for script in script_runs.chosen([framework], self.options.only):
                 for policy in script_runs.POLICIES:
-                    open_cells = [percent for percent in script_runs.PERCENTS
-                                  if grid.cell(script, policy, percent) is None]
-                    if not open_cells:
-                        continue
-                    cells = script_runs.verify(self.build.command, python, script, open_cells, policy,
-                                               9 * self.options.limit)
-                    grid.add(script, policy, cells)
+                    self.cells(grid, python, script, policy)
                     page.write_text(grid.markdown())
-                    wrong = [f"{percent} %: {cell.outcome}: {cell.detail}" for percent, cell in cells.items()
-                             if cell.outcome not in ("same", "refused")]
-                    self.row("scripts", f"{framework} {script.name}, {policy}", "; ".join(wrong) or None,
-                             ", ".join(f"{percent} %: {cell.outcome}" for percent, cell in cells.items()), [])
         page.write_text(grid.markdown())
         self.row("scripts", str(page.relative_to(ROOT)), None, f"of {len(grid.cells)} cells", [])
+
+    def cells(self, grid: script_grid.Grid, python: Path, script: script_runs.Script, policy: str) -> None:
+        """Runs what the grid does not have yet of a script by one policy, with the smallest budget that runs, too."""
+        open_cells = [percent for percent in grid.percents(script) if grid.cell(script, policy, percent) is None]
+        while open_cells:
+            cells = script_runs.verify(self.build.command, python, script, open_cells, policy, 9 * self.options.limit)
+            grid.add(script, policy, cells)
+            wrong = [f"{percent} %: {cell.outcome}: {cell.detail}" for percent, cell in cells.items()
+                     if cell.outcome not in ("same", "refused")]
+            self.row("scripts", f"{script.framework} {script.name}, {policy}", "; ".join(wrong) or None,
+                     ", ".join(f"{percent} %: {cell.outcome}" for percent, cell in cells.items()), [])
+            open_cells = []
+            if policy == "auto" and (between := grid.lacks_smallest(script)):
+                try:
+                    smallest = script_runs.smallest_percent(self.build.command, python, script, *between, 3 * self.options.limit)
+                    open_cells = [smallest] if grid.cell(script, policy, smallest) is None else []
+                except subprocess.TimeoutExpired as expired:
+                    self.row("scripts", f"{script.framework} {script.name}, its smallest budget", str(expired), "", [])
 
     def reproducible(self, name: str, allocator: str) -> None:
         free = [self.child(name, twin=False, allocator=allocator, managed=False) for _ in range(self.options.runs)]

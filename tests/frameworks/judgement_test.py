@@ -299,6 +299,35 @@ class Scripts(unittest.TestCase):
         self.assertIn("same · not run · refused (32 MiB) | not run · not run · not run", page)
         self.assertIn("32 MiB for kernel void f(...)", page)
 
+    def test_grid_looks_for_the_smallest_budget_until_it_is_known(self) -> None:
+        script = script_runs.RUNS[0]
+        refused = script_runs.Cell("refused", "32 MiB", "kernel void f(...)")
+        with tempfile.TemporaryDirectory() as folder:
+            grid = script_grid.Grid(Path(folder) / "grid.json")
+            grid.add(script, "auto", {100: script_runs.Cell("same"), 25: refused})
+            self.assertEqual(grid.lacks_smallest(script), (25, 100))
+            grid.add(script, "auto", {62: refused})
+            self.assertEqual(grid.lacks_smallest(script), (62, 100))
+            grid.add(script, "auto", {65: script_runs.Cell("same")})
+            self.assertIsNone(grid.lacks_smallest(script))
+            self.assertEqual(grid.percents(script), [100, 50, 25, 62, 65])
+            self.assertIn("65 %: same |", grid.markdown())
+
+    def test_smallest_budget_is_found_by_what_is_refused(self) -> None:
+        script = script_runs.RUNS[0]
+        tried = []
+
+        def written(words: list, limit: float) -> tuple[str, str]:
+            tried.append(int(words[words.index("--gpu-mem") + 1].rstrip("M")))
+            fits = tried[-1] >= script.budget(40)
+            return "", "" if fits else (
+                "superpipe: a launch of f() needs 9 bytes (9 B) of managed buffers at once, but the budget")
+
+        with mock.patch.object(script_runs, "written", written):
+            found = script_runs.smallest_percent(Path("s"), Path("p"), script, 25, 50, 1)
+        self.assertTrue(40 <= found <= 40 + script_runs.NEAR, found)
+        self.assertLess(len(tried), 6)
+
 
 class TorchPython(unittest.TestCase):
     def setUp(self) -> None:

@@ -37,9 +37,10 @@ BEGIN = """# Scripts by policy and budget
 All of it is simulated: on simgpu, by `superpipe verify`. A script runs twice without superpipe and
 once with each budget. "same" is the same bytes out of the device, the same output and the same exit
 code. "refused" is a launch, or small allocations, that alone need more than the budget, with how
-much they need; the program is told so. The budget is a part of the peak: 100, 50 and 25 %. The
-policies are `auto`, `lru` and `superpipeline` with as many layers as fit (k). "not run" is what
-has not been tried yet.
+much they need; the program is told so. The budget is a part of the peak: 100, 50 and 25 %, in this
+order, and, where auto refuses 25 %, the smallest with which it runs, to within 3 %. The policies
+are `auto`, `lru` and `superpipeline` with as many layers as fit (k). "not run" is what has not
+been tried yet.
 """
 
 
@@ -85,6 +86,23 @@ class Grid:
     def cell(self, script: script_runs.Script, policy: str, percent: int) -> dict | None:
         return self.cells.get(f"{script.name} {policy} {percent}")
 
+    def percents(self, script: script_runs.Script) -> list[int]:
+        """Those of the grid, and the smallest with which the script runs where that is known."""
+        names = [name.split() for name in self.cells]
+        found = {int(percent) for name, _, percent in names if name == script.name}
+        return [*script_runs.PERCENTS, *sorted(found - set(script_runs.PERCENTS))]
+
+    def lacks_smallest(self, script: script_runs.Script) -> tuple[int, int] | None:
+        """A percent that auto refuses and the next that runs, where no smallest is known between."""
+        found = {
+            percent: self.cell(script, "auto", percent) for percent in self.percents(script)
+        }
+        refused = [percent for percent, cell in found.items() if cell and cell["outcome"] == "refused"]
+        runs = [percent for percent, cell in found.items() if cell and cell["outcome"] == "same"]
+        if not refused or not runs or min(runs) not in script_runs.PERCENTS:
+            return None
+        return max(refused), min(runs)
+
     def markdown(self) -> str:
         lines = [BEGIN]
         for framework, name in NAMES.items():
@@ -110,8 +128,12 @@ class Grid:
     def row(self, script: script_runs.Script) -> str:
         columns = []
         for policy in script_runs.POLICIES:
-            found = [self.cell(script, policy, percent) for percent in script_runs.PERCENTS]
-            columns.append(" · ".join(text_of(cell) for cell in found))
+            found = [text_of(self.cell(script, policy, p)) for p in script_runs.PERCENTS]
+            smallest = [
+                f"{percent} %: {text_of(self.cell(script, policy, percent))}"
+                for percent in self.percents(script)[len(script_runs.PERCENTS) :]
+            ]
+            columns.append(" · ".join(found + smallest))
         return (
             f"| {script.name} | {script.stands_for} | {script.peak} MiB | {' | '.join(columns)} |"
         )
@@ -120,7 +142,7 @@ class Grid:
         """A line that says which kernels need more than a budget, and what else is not the same."""
         found = {}
         for policy in script_runs.POLICIES:
-            for percent in script_runs.PERCENTS:
+            for percent in self.percents(script):
                 cell = self.cell(script, policy, percent)
                 if cell is None or cell["outcome"] == "same":
                     continue

@@ -74,6 +74,8 @@ POLICIES = {
     "k": ["--policy", "superpipeline"],
 }
 PERCENTS = (100, 50, 25)
+# How near the smallest budget that runs is found, in percent of the peak.
+NEAR = 3
 # A run of CI takes a fifth of the scripts that take turns.
 TURNS = 5
 # What begins the answer for one run, and with which budget that was.
@@ -165,12 +167,6 @@ def verify(
 
     @return by percent. `limit`: in seconds, for the runs of one command.
     """
-    if policy == "k" and len(percents) > 1:
-        # `--budget` does not go with a policy that counts layers.
-        return {
-            percent: verify(command, python, script, [percent], policy, limit)[percent]
-            for percent in percents
-        }
     budgets = {script.budget(percent): percent for percent in percents}
     flag = "--gpu-mem" if len(budgets) == 1 else "--budget"
     flags = [flag, ",".join(f"{budget}M" for budget in budgets), *POLICIES[policy]]
@@ -190,6 +186,26 @@ def verify(
         return {percent: Cell("no answer", f"in {limit:.0f} s: {said}") for percent in percents}
     unsaid = "; ".join((output + errors).strip().split("\n")[-3:])
     return {percent: cells.get(percent, Cell("no answer", unsaid)) for percent in percents}
+
+
+def smallest_percent(
+    command: Path, python: Path, script: Script, refused: int, runs: int, limit: float
+) -> int:
+    """The smallest percent of the peak, to within NEAR, with which nothing is refused by auto.
+
+    `refused` percent are known to be too few, and `runs` percent to do.
+    @raises subprocess.TimeoutExpired where a run takes longer than `limit` seconds.
+    """
+    while runs - refused > NEAR:
+        between = (refused + runs) // 2
+        flags = ["--gpu-mem", f"{script.budget(between)}M", *POLICIES["auto"]]
+        program = ["--", python, SCRIPTS / script.name]
+        _, said = written([command, "run", "--simulate", *flags, *program], limit)
+        if refusal_in(said):
+            refused = between
+        else:
+            runs = between
+    return runs
 
 
 def refusal_in(said: str) -> Cell | None:
