@@ -13,8 +13,10 @@
 //
 // The driver itself, libcuda.so.1, is not among these: superpipe stands in front of it, and is
 // found by that name. The library lives in a namespace of its own, with a C library of its own.
+//
+// None of dladdr(), dlsym() and the like is called: before glibc 2.34 they take a loader that is
+// still starting for one that is not there, and jump to nowhere.
 #include <dirent.h>
-#include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
 #include <unistd.h>
@@ -32,17 +34,29 @@ namespace {
 
 constexpr std::size_t kMostStandIns = 64;
 
+/// For dl_iterate_phdr(): has `path`, a const char*, name the file of this library, and then stops.
+int find_own_path(dl_phdr_info* library, std::size_t /*size*/, void* path) {
+  const std::uintptr_t own = reinterpret_cast<std::uintptr_t>(&kMostStandIns) - library->dlpi_addr;
+  for (unsigned i = 0; i < library->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = library->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || own - segment.p_vaddr >= segment.p_memsz) continue;
+    *static_cast<const char**>(path) = library->dlpi_name;
+    return 1;
+  }
+  return 0;
+}
+
 /// The stand-ins of one folder. Not thread-safe until read() has returned, and then it is.
 class StandIns {
  public:
   /// Lists the libraries in the folder of this one. Where it cannot, there are none.
   void read() {
-    Dl_info self{};
-    if (::dladdr(reinterpret_cast<const void*>(&kMostStandIns), &self) == 0) return;
-    const char* const slash = std::strrchr(self.dli_fname, '/');
+    const char* own_path = nullptr;
+    if (::dl_iterate_phdr(find_own_path, static_cast<void*>(&own_path)) == 0) return;
+    const char* const slash = std::strrchr(own_path, '/');
     if (slash == nullptr) return;
-    const auto folder_size = static_cast<std::size_t>(slash - self.dli_fname) + 1;
-    char* const folder = ::strndup(self.dli_fname, folder_size);
+    const auto folder_size = static_cast<std::size_t>(slash - own_path) + 1;
+    char* const folder = ::strndup(own_path, folder_size);
     DIR* const stream = folder != nullptr ? ::opendir(folder) : nullptr;
     while (const dirent* const entry = stream != nullptr ? ::readdir(stream) : nullptr) {
       if (!is_stand_in(entry->d_name)) continue;
