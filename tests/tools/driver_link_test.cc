@@ -99,5 +99,45 @@ TEST_F(DriverLink, IsNotMadeToALibraryThatIsMissing) {
   EXPECT_EQ(folder_for(folder_ / "missing.so"), "");
 }
 
+/// An installation in a folder of that name: its parts need not exist.
+Installation installation_called(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  return installation_in(folder.string());
+}
+
+TEST_F(DriverLink, IsNotMadeToAnInstallationThatCanBeNamed) {
+  const Installation parts = installation_called(folder_ / "named");
+  EXPECT_EQ(parts_to_be_named(parts, shared_)->preload_library, parts.preload_library);
+  EXPECT_TRUE(std::filesystem::is_empty(shared_));
+}
+
+TEST_F(DriverLink, LeadsToAnInstallationThatCannotBeNamed) {
+  for (const char* const name : {"a b", "a:b", "a;b"}) {
+    const std::filesystem::path prefix = folder_ / name;
+    const Installation found = *parts_to_be_named(installation_called(prefix), shared_);
+    EXPECT_TRUE(loader_can_name(found.preload_library)) << found.preload_library;
+    EXPECT_TRUE(std::filesystem::equivalent(found.prefix, prefix));
+    EXPECT_EQ(found.simgpu_loader, found.prefix + "/lib/superpipe/simgpu/libsimgpu_loader.so");
+    EXPECT_EQ(mode_of(own_folder()), 0700U);
+  }
+}
+
+TEST_F(DriverLink, LeadsToAnInstallationAgainWhereItHasMoved) {
+  const std::filesystem::path before = folder_ / "a b";
+  const std::filesystem::path after = folder_ / "c d";
+  const Installation found = *parts_to_be_named(installation_called(before), shared_);
+  std::filesystem::rename(before, after);
+  EXPECT_EQ(parts_to_be_named(installation_in(after), shared_)->prefix, found.prefix);
+  EXPECT_TRUE(std::filesystem::equivalent(found.prefix, after));
+}
+
+TEST_F(DriverLink, IsNotMadeToAnInstallationWhereItCannotBeNamedEither) {
+  std::filesystem::create_directory(folder_ / "e f");
+  const Installation parts = installation_called(folder_ / "a b");
+  EXPECT_FALSE(parts_to_be_named(parts, folder_ / "e f"));
+  EXPECT_FALSE(parts_to_be_named(parts, folder_ / "missing"));
+  EXPECT_FALSE(parts_to_be_named(installation_in(folder_ / "g h"), shared_));
+}
+
 }  // namespace
 }  // namespace superpipe::cli

@@ -118,6 +118,20 @@ std::string kernels_found(const std::filesystem::path& root, const std::filesyst
   return {};
 }
 
+TEST_F(EnvironmentChanges, FindsTheKernelsOfAnExampleWhereAListCannotNameIt) {
+  const std::filesystem::path root = make_temporary_folder("run-environment");
+  const std::filesystem::path own = root / "a:b" / "bin";
+  std::filesystem::create_directories(own);
+  std::filesystem::create_directory_symlink(root / "a:b", root / "link");
+  for (const char* const name : {"superpipe-layers", "other"}) {
+    std::ofstream(own / (std::string(name) + ".simgpu.so")) << "kernels";
+  }
+  EXPECT_EQ(kernels_found(root / "link", own / "superpipe-layers"),
+            root / "link" / "bin" / "superpipe-layers.simgpu.so");
+  EXPECT_EQ(kernels_found(root / "link", own / "other"), "");
+  std::filesystem::remove_all(root);
+}
+
 TEST_F(EnvironmentChanges, FindsTheKernelsOfAnExampleThatAScriptExecutes) {
   const std::filesystem::path root = make_temporary_folder("run-environment");
   std::filesystem::create_directories(root / "bin");

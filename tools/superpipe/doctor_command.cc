@@ -19,8 +19,10 @@
 #include "policy/budget.h"
 #include "policy/settings.h"
 #include "tools/superpipe/doctor_report.h"
+#include "tools/superpipe/driver_link.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_environment.h"
+#include "tools/superpipe/run_preparation.h"
 
 namespace superpipe::cli {
 namespace {
@@ -185,7 +187,11 @@ void ask(const DoctorOptions& options, Report& report) {
   setting.quick = options.quick;
   setting.driver_version = report.driver.version;
   setting.cuda_runtime = options.cudart;
-  setting.parts = report.parts;
+  const SettingValues values =
+      values_of({}, [](const char* variable) { return std::getenv(variable); });
+  const std::string shared = values.text(SettingId::kSharedFolder);
+  const std::optional<Installation> named = parts_to_be_named(report.parts, shared);
+  setting.parts = named.value_or(report.parts);
   if (const auto usable = report.host.memory.usable()) setting.host_bytes = usable->count();
   if (!options.host_mem.empty()) {
     const Bytes whole{setting.host_bytes.value_or(0)};
@@ -195,9 +201,12 @@ void ask(const DoctorOptions& options, Report& report) {
                       !report.driver.devices.empty() &&
                       report.driver.devices.front().virtual_memory;
   std::string obstacle;
-  if (!usable) obstacle = "there is no usable device";
-  if (usable && report.simulated) {
-    give_kernels_to_simgpu(report.parts);
+  if (!usable) {
+    obstacle = "there is no usable device";
+  } else if (!named) {
+    obstacle = reason_against_place(report.parts.prefix, shared);
+  } else if (report.simulated) {
+    give_kernels_to_simgpu(setting.parts);
     if (!is_readable_file(report.parts.doctor_kernels)) {
       obstacle = "simgpu lacks the questions' kernels: " + report.parts.doctor_kernels;
     }
@@ -246,6 +255,12 @@ int doctor_command(const DoctorOptions& options) {
   if (options.list) {
     list_probes();
     return kSuccess;
+  }
+  if (options.simulate) {
+    if (const std::string reason = reason_against_simulating_here(); !reason.empty()) {
+      std::cerr << "superpipe doctor: " << reason << '\n';
+      return kCannotRun;
+    }
   }
   std::optional<OutputFile> file;
   if (!options.output.empty()) {

@@ -46,27 +46,40 @@ bool make_link(const std::string& target, const std::string& link) {
   return false;
 }
 
-/// What no other library has as the name of its folder: links of several installations lie side by
-/// side.
-std::string name_for(const std::string& library) {
+/// What no other file or folder has as its name: links of several installations lie side by side.
+std::string name_for(const std::string& path) {
   struct stat status {};
-  if (::stat(library.c_str(), &status) != 0) return {};
+  if (::stat(path.c_str(), &status) != 0) return {};
   return std::to_string(status.st_dev) + '-' + std::to_string(status.st_ino);
+}
+
+/// This user's place in `shared` for what leads to `path`; empty if it cannot be kept from others,
+/// or has one of `separators` in its path.
+std::string place_for(const std::string& path, const std::string& shared, const char* separators) {
+  std::error_code none;
+  const std::string base = std::filesystem::absolute(shared, none).string();
+  const std::string name = name_for(path);
+  if (none || name.empty() || !keeps_owners(base)) return {};
+  const std::string own = base + "/superpipe-links-" + std::to_string(::geteuid());
+  if (own.find_first_of(separators) != std::string::npos) return {};
+  return make_private_folder(own) ? own + '/' + name : std::string();
 }
 
 }  // namespace
 
 std::string folder_with_driver_link(const std::string& library, const std::string& shared) {
-  std::error_code none;
-  const std::string base = std::filesystem::absolute(shared, none).string();
-  const std::string name = name_for(library);
-  if (none || name.empty() || !keeps_owners(base)) return {};
-  const std::string own = base + "/superpipe-links-" + std::to_string(::geteuid());
-  const std::string folder = own + '/' + name;
-  // LD_LIBRARY_PATH cannot name others.
-  if (folder.find_first_of(":;") != std::string::npos) return {};
-  if (!make_private_folder(own) || !make_private_folder(folder)) return {};
+  // LD_LIBRARY_PATH alone has to name it.
+  const std::string folder = place_for(library, shared, ":;");
+  if (folder.empty() || !make_private_folder(folder)) return {};
   return make_link(library, folder + "/libcuda.so") ? folder : std::string();
+}
+
+std::optional<Installation> parts_to_be_named(const Installation& parts,
+                                              const std::string& shared) {
+  if (loader_can_name(parts.prefix)) return parts;
+  const std::string link = place_for(parts.prefix, shared, ": ;");
+  if (link.empty() || !make_link(parts.prefix, link)) return std::nullopt;
+  return installation_in(link);
 }
 
 }  // namespace superpipe::cli

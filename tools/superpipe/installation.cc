@@ -14,16 +14,24 @@ Installation this_installation() {
   std::error_code error;
   const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
-  const auto lib = executable.parent_path().parent_path() / "lib" / "superpipe";
+  return installation_in(executable.parent_path().parent_path().string());
+}
+
+Installation installation_in(const std::string& prefix) {
+  const auto bin = std::filesystem::path(prefix) / "bin";
+  const auto lib = std::filesystem::path(prefix) / "lib" / "superpipe";
   const auto simgpu = lib / "simgpu";
-  return Installation{(lib / "libsuperpipe.so").string(),
-                      simgpu.string(),
-                      (simgpu / "libcuda.so.1").string(),
-                      (simgpu / "libcudart.so.13").string(),
-                      (simgpu / "libsimgpu_loader.so").string(),
-                      (simgpu / "libsimgpu_devices.so").string(),
-                      (executable.parent_path() / "superpipe.simgpu.so").string(),
-                      (lib / "libsuperpipe.simgpu.so").string()};
+  Installation parts{
+      (lib / "libsuperpipe.so").string(),        simgpu.string(),
+      (simgpu / "libcuda.so.1").string(),        (simgpu / "libcudart.so.13").string(),
+      (simgpu / "libsimgpu_loader.so").string(), (simgpu / "libsimgpu_devices.so").string(),
+      (bin / "superpipe.simgpu.so").string(),    (lib / "libsuperpipe.simgpu.so").string()};
+  parts.prefix = prefix;
+  return parts;
+}
+
+bool loader_can_name(const std::string& path) {
+  return path.find_first_of(": ;") == std::string::npos;
 }
 
 bool is_readable_file(const std::string& path) {

@@ -18,6 +18,7 @@ struct Installation {
   std::string library_kernels{};
   /// Where libcuda.so is a link to preload_library (folder_with_driver_link()); empty: nowhere.
   std::string driver_link_folder{};
+  std::string prefix{};  ///< what bin and lib lie in
 };
 
 /// The installation that the running executable belongs to: <folder of the
@@ -26,6 +27,13 @@ struct Installation {
 /// Follows links, so that a link in ~/bin works. Empty paths if the executable cannot be found
 /// (/proc is not mounted).
 [[nodiscard]] Installation this_installation();
+
+/// The installation whose command is `prefix`/bin/superpipe. `prefix`: an absolute path.
+[[nodiscard]] Installation installation_in(const std::string& prefix);
+
+/// Whether LD_PRELOAD, LD_AUDIT and LD_LIBRARY_PATH can name `path`: it has no space, colon or
+/// semicolon.
+[[nodiscard]] bool loader_can_name(const std::string& path);
 
 /// Whether a regular file that this process may read lies at `path`.
 [[nodiscard]] bool is_readable_file(const std::string& path);

@@ -54,10 +54,11 @@ std::optional<std::string> without_autotuning() {
 }
 
 /// Where the kernels of `program` for simgpu lie: beside it, or beside superpipe's own program of
-/// that name, which a script of a Python environment's bin executes. Empty: it has none.
+/// that name, which a script of a Python environment's bin executes. Not where its path has a
+/// colon, which simgpu's list of them cannot hold. Empty: it has none.
 std::string kernels_of(const std::string& program, const Installation& parts) {
   std::string kernels = program + ".simgpu.so";
-  if (is_readable_file(kernels)) return kernels;
+  if (kernels.find(':') == std::string::npos && is_readable_file(kernels)) return kernels;
   const std::filesystem::path name = std::filesystem::path(kernels).filename();
   kernels = (std::filesystem::path(parts.doctor_kernels).parent_path() / name).string();
   const bool is_ours = name.string().starts_with("superpipe-") && is_readable_file(kernels);

@@ -44,10 +44,6 @@ std::string missing_part(const RunOptions& options, const Installation& parts) {
       return "a part of superpipe is missing: " + *part +
              "; install it again (cmake --install) or build all of it";
     }
-    if (part->find_first_of(": ;") != std::string::npos) {
-      return "superpipe lies in a folder whose name has a space, a colon or a semicolon (" + *part +
-             "), which the loader's LD_PRELOAD and LD_AUDIT cannot name; move it";
-    }
   }
   return {};
 }
@@ -121,8 +117,20 @@ std::string reason_against_preloading(const std::string& program) {
 std::string reason_against_simulating(std::string_view glibc, std::string_view oldest) {
   if (oldest.empty() || !(numbers_of(glibc) < numbers_of(oldest))) return {};
   return "this machine's glibc is " + std::string(glibc) +
-         ", with which simgpu's audit library ends every program; --simulate needs glibc " +
+         ", older than any that simgpu was tried with; --simulate needs glibc " +
          std::string(oldest) + " or newer: take a newer Linux or container, or run without it";
+}
+
+std::string reason_against_simulating_here() {
+  return reason_against_simulating(gnu_get_libc_version(), SUPERPIPE_SIMULATES_FROM_GLIBC);
+}
+
+std::string reason_against_place(const std::string& prefix, const std::string& shared) {
+  return "superpipe lies in a folder whose name has a space, a colon or a semicolon (" + prefix +
+         "), which the loader's LD_PRELOAD and LD_AUDIT cannot name, and no link to it can be "
+         "made in " +
+         shared + "; move superpipe, or name a folder of your own with " +
+         variable_of(SettingId::kSharedFolder);
 }
 
 RunPreparation prepare_run(const RunOptions& options) {
@@ -151,9 +159,7 @@ RunPreparation prepare_run(const RunOptions& options) {
     return refuse(kCannotRun, missing);
   }
   if (options.simulates()) {
-    if (const std::string reason =
-            reason_against_simulating(gnu_get_libc_version(), SUPERPIPE_SIMULATES_FROM_GLIBC);
-        !reason.empty()) {
+    if (const std::string reason = reason_against_simulating_here(); !reason.empty()) {
       return refuse(kCannotRun, reason);
     }
   }
@@ -163,11 +169,15 @@ RunPreparation prepare_run(const RunOptions& options) {
       return refuse(kCannotRun, problem);
     }
   }
+  if (!options.simulates() && switched_off()) return ready;
+  const SettingValues values =
+      values_of(options, [](const char* variable) { return std::getenv(variable); });
+  const std::string shared = values.text(SettingId::kSharedFolder);
+  std::optional<Installation> named = parts_to_be_named(ready.parts, shared);
+  if (!named) return refuse(kCannotRun, reason_against_place(ready.parts.prefix, shared));
+  ready.parts = std::move(*named);
   if (!switched_off()) {
-    const SettingValues values =
-        values_of(options, [](const char* variable) { return std::getenv(variable); });
-    ready.parts.driver_link_folder =
-        folder_with_driver_link(ready.parts.preload_library, values.text(SettingId::kSharedFolder));
+    ready.parts.driver_link_folder = folder_with_driver_link(ready.parts.preload_library, shared);
   }
   return ready;
 }

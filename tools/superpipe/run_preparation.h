@@ -34,4 +34,12 @@ struct RunPreparation {
 [[nodiscard]] std::string reason_against_simulating(std::string_view glibc,
                                                     std::string_view oldest);
 
+/// The same of this machine's glibc and the oldest that this build's simgpu runs with.
+[[nodiscard]] std::string reason_against_simulating_here();
+
+/// What to say where the installation in `prefix` cannot be named, and `shared` takes no link to
+/// it.
+[[nodiscard]] std::string reason_against_place(const std::string& prefix,
+                                               const std::string& shared);
+
 }  // namespace superpipe::cli
