@@ -14,7 +14,7 @@ list(PREPEND CMAKE_PREFIX_PATH ${_portable})
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES ${_portable}/include)
 set(CMAKE_C_STANDARD_INCLUDE_DIRECTORIES ${_portable}/include)
 set(SUPERPIPE_LICENCES ${_portable}/licenses)
-# An audit library that zig links ends every program where glibc is 2.31, and none where it is 2.36;
-# what lies between was not tried.
-set(SUPERPIPE_SIMULATES_FROM_GLIBC 2.36)
+set(SUPERPIPE_CHECK_LICENCES ${_portable}/check-licenses)
+# simgpu was tried with 2.31 (Debian 11) and 2.36, and not with what is older.
+set(SUPERPIPE_SIMULATES_FROM_GLIBC 2.31)
 unset(_portable)

@@ -3,8 +3,7 @@
 #
 #   bin, lib                as cmake --install gives them
 #   lib/superpipe/cuda      NVIDIA's runtime library, for the examples on a real GPU (redistributable: CUDA EULA, Attachment A)
-#   lib/superpipe/unwind    libunwind and what it needs, for the call sites of traces
-#   lib/superpipe/bench     the shared libraries of the benchmarks, which Debian has in no other form
+#   lib/superpipe/unwind    libunwind, for the call sites of traces
 #   libexec/superpipe       conformance suite, test programs, benchmarks
 #   scripts                 gpu_check.sh and what it calls
 
@@ -25,6 +24,9 @@ endforeach()
 if(NOT SUPERPIPE_PORTABLE)
   return()
 endif()
+if(NOT SUPERPIPE_LICENCES)
+  message(FATAL_ERROR "what goes to other machines is compiled by zig: use the preset 'portable'")
+endif()
 
 # DT_RUNPATH, not DT_RPATH: simgpu's runtime library, which comes by LD_LIBRARY_PATH, has to win.
 foreach(target superpipe_minilm superpipe_layers)
@@ -37,53 +39,25 @@ file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
 install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
 
 # The library looks there where the machine has none (interposer/call_sites.cc). That of scripts/setup_portable needs glibc alone.
-set(_libraries unwind:libunwind.so.8:libunwind8)
-if(NOT SUPERPIPE_LICENCES)
-  list(APPEND _libraries lzma:liblzma.so.5:liblzma5)
-endif()
-foreach(_library IN LISTS _libraries)
-  string(REPLACE ":" ";" _library ${_library})
-  list(POP_FRONT _library _short _name _package)
-  find_library(SUPERPIPE_PACKED_${_short} NAMES ${_name} REQUIRED)
-  mark_as_advanced(SUPERPIPE_PACKED_${_short})
-  file(REAL_PATH ${SUPERPIPE_PACKED_${_short}} _file)
-  install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/unwind RENAME ${_name})
-  install(FILES /usr/share/doc/${_package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME ${_package}.copyright OPTIONAL)
-endforeach()
+find_library(SUPERPIPE_PACKED_unwind NAMES libunwind.so.8 REQUIRED)
+mark_as_advanced(SUPERPIPE_PACKED_unwind)
+file(REAL_PATH ${SUPERPIPE_PACKED_unwind} _file)
+install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/unwind RENAME libunwind.so.8)
 
-# The licences of all that is compiled in or comes along, for the wheel: setup_portable collected them, but those of NVIDIA's toolkit.
-if(SUPERPIPE_LICENCES)
-  set(_licences ${CMAKE_INSTALL_DOCDIR}/licenses)
-  install(DIRECTORY ${SUPERPIPE_LICENCES}/ DESTINATION ${_licences})
-  install(FILES ${PROJECT_SOURCE_DIR}/third_party/uplot/LICENSE DESTINATION ${_licences} RENAME uplot)
-  file(GLOB _cuda_licence ${CUDAToolkit_BIN_DIR}/../EULA.txt
-    ${CUDAToolkit_BIN_DIR}/../dist-info/nvidia_cuda_runtime-*/licenses/License.txt
-    ${CUDAToolkit_BIN_DIR}/../licenses/nvidia_cuda_runtime-*/licenses/License.txt)
-  if(_cuda_licence)
-    list(GET _cuda_licence 0 _cuda_licence)
-    install(FILES ${_cuda_licence} DESTINATION ${_licences} RENAME cuda_runtime)
-  else()
-    install(CODE [[message(FATAL_ERROR
-      "the CUDA toolkit's licence (EULA.txt) is not in it, and has to go with its runtime library")]])
-  endif()
-endif()
-
-# Debian has Google Benchmark as a shared library only, which needs the shared C++ runtime.
-if(TARGET launch_hook_bench)
-  set_target_properties(launch_hook_bench PROPERTIES SUPERPIPE_SHARED_RUNTIME ON
-    INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}/superpipe/bench")
-endif()
-if(SUPERPIPE_BUILD_BENCH)
-  find_package(benchmark REQUIRED)
-  install(FILES $<TARGET_FILE:benchmark::benchmark> DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench COMPONENT checks
-          RENAME $<TARGET_SONAME_FILE_NAME:benchmark::benchmark>)
-  foreach(library libstdc++.so.6 libgcc_s.so.1)
-    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library} OUTPUT_VARIABLE _file
-                    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-    file(REAL_PATH ${_file} _file)
-    install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/bench COMPONENT checks
-            RENAME ${library})
-  endforeach()
+# The licences of all that is compiled in or comes along: setup_portable collected them, but those of NVIDIA's toolkit.
+set(_licences ${CMAKE_INSTALL_DOCDIR}/licenses)
+install(DIRECTORY ${SUPERPIPE_LICENCES}/ DESTINATION ${_licences})
+install(DIRECTORY ${SUPERPIPE_CHECK_LICENCES}/ DESTINATION ${_licences} COMPONENT checks)
+install(FILES ${PROJECT_SOURCE_DIR}/third_party/uplot/LICENSE DESTINATION ${_licences} RENAME uplot)
+file(GLOB _cuda_licence ${CUDAToolkit_BIN_DIR}/../EULA.txt
+  ${CUDAToolkit_BIN_DIR}/../dist-info/nvidia_cuda_runtime-*/licenses/License.txt
+  ${CUDAToolkit_BIN_DIR}/../licenses/nvidia_cuda_runtime-*/licenses/License.txt)
+if(_cuda_licence)
+  list(GET _cuda_licence 0 _cuda_licence)
+  install(FILES ${_cuda_licence} DESTINATION ${_licences} RENAME cuda_runtime)
+else()
+  install(CODE [[message(FATAL_ERROR
+    "the CUDA toolkit's licence (EULA.txt) is not in it, and has to go with its runtime library")]])
 endif()
 
 # The kernels that managed_program loads.

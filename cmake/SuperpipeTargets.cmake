@@ -36,9 +36,7 @@ if(SUPERPIPE_SANITIZER)
   endforeach()
 endif()
 if(SUPERPIPE_PORTABLE)
-  # Not where another shared library needs the C++ runtime: there shall be one of it in a process.
-  target_link_options(superpipe_options INTERFACE
-    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:SUPERPIPE_SHARED_RUNTIME>>>:-static-libstdc++$<SEMICOLON>-static-libgcc>)
+  target_link_options(superpipe_options INTERFACE -static-libstdc++ -static-libgcc)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 finds overlaps in std::string's operator+ that are not there (its bug 105651).

@@ -32,13 +32,11 @@ void say_that_there_is_none() {
            "call sites are not known: libunwind.so.8 cannot be opened (Debian: libunwind8)");
 }
 
-/// The one that scripts/package packs for machines without; null: this is no package.
+/// The one that comes along for machines without; null: this is neither a package nor a wheel.
 void* open_packed_libunwind() {
   Dl_info own{};
   if (::dladdr(reinterpret_cast<const void*>(&open_packed_libunwind), &own) == 0) return nullptr;
   const auto folder = std::filesystem::path(own.dli_fname).parent_path() / "unwind";
-  // It needs this one, and finds it by its name once it is there.
-  (void)::dlopen((folder / "liblzma.so.5").c_str(), RTLD_NOW | RTLD_LOCAL);
   return ::dlopen((folder / "libunwind.so.8").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
