@@ -1,4 +1,7 @@
-"""The programs of this installation as console scripts, and as `python -m superpipe`."""
+"""The programs of this installation as console scripts, and as `python -m superpipe`.
+
+Each start of superpipe passes through here: what is imported is paid for every time.
+"""
 
 import os
 import sys

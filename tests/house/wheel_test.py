@@ -77,6 +77,12 @@ class Wheel(unittest.TestCase):
         self.assertEqual(finished.returncode, 0, finished.stdout + finished.stderr)
         return finished.stdout + finished.stderr
 
+    def assert_refuses(self, finished: subprocess.CompletedProcess, says: str) -> None:
+        """It said one line, and did not start anything."""
+        self.assertEqual((finished.returncode, finished.stdout), (125, ""), finished.stderr)
+        self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+        self.assertIn(says, finished.stderr)
+
     def test_its_name_says_where_it_runs(self) -> None:
         self.assertRegex(
             self.wheel.name, r"^superpipe-[0-9.]+-py3-none-manylinux_2_28_x86_64\.whl$"
@@ -178,6 +184,16 @@ class Wheel(unittest.TestCase):
         )
         self.assertEqual(run(self.superpipe, "no such").returncode, 2)
 
+    def test_its_scripts_have_nothing_imported_but_the_package(self) -> None:
+        """Each module more is paid for at each start of superpipe."""
+        code = (
+            "import sys; known = set(sys.modules); import superpipe.__main__; "
+            "print(*sorted(set(sys.modules) - known))"
+        )
+        self.assertEqual(
+            self.assert_runs(self.bin / "python", "-c", code), "superpipe superpipe.__main__\n"
+        )
+
     def test_examples_find_their_kernels(self) -> None:
         for program in (
             self.bin / "superpipe-layers",
@@ -272,6 +288,70 @@ class Wheel(unittest.TestCase):
         self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
         self.assertIn("Linux on x86_64 with glibc 2.28 or newer", finished.stderr)
 
+    def test_a_glibc_that_is_too_old_to_simulate_is_told_in_a_line(self) -> None:
+        older = self.folder / "an-older-glibc.so"
+        subprocess.run(
+            ["g++", "-shared", "-fPIC", "-x", "c++", "-o", older, "-"],
+            input='extern "C" const char* gnu_get_libc_version() { return "2.28"; }',
+            text=True,
+            check=True,
+        )
+        line = "this machine's glibc is 2.28, older than any that simgpu was tried with"
+        for words in (
+            ["run", "--simulate", "--", "touch", self.folder / "started"],
+            ["verify", "--simulate", "--", "touch", self.folder / "started"],
+            ["doctor", "--simulate"],
+        ):
+            with self.subTest(words):
+                finished = run(self.superpipe, *words, LD_PRELOAD=str(older))
+                self.assert_refuses(finished, f"superpipe {words[0]}: {line}")
+        self.assertFalse((self.folder / "started").exists())
+
+    def test_pip_refuses_it_in_a_line_where_it_does_not_run(self) -> None:
+        for where, flags, says in (
+            ("old glibc", ["--platform", "manylinux2014_x86_64"], "not a supported wheel"),
+            ("musl", ["--platform", "musllinux_1_2_x86_64"], "not a supported wheel"),
+            ("Arm", ["--platform", "manylinux_2_28_aarch64"], "not a supported wheel"),
+            ("Python 3.8", ["--python-version", "3.8"], "requires a different Python: 3.8"),
+        ):
+            with self.subTest(where):
+                finished = run(
+                    self.bin / "pip", "install", "--no-index", "--no-deps",
+                    "--only-binary", ":all:", "--disable-pip-version-check",
+                    "--target", self.folder / "refused", *flags, self.wheel,
+                )  # fmt: skip
+                self.assertNotEqual(finished.returncode, 0)
+                self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+                self.assertIn(says, finished.stderr)
+        self.assertFalse((self.folder / "refused").exists())
+
+    def test_runs_from_an_environment_whose_folder_has_a_space(self) -> None:
+        environment = self.folder / "an environment"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+        bin_folder = environment / "bin"
+        self.assert_runs(
+            self.bin / "pip", "--python", bin_folder / "python", "install", "--no-index",
+            "--no-deps", self.wheel,
+        )  # fmt: skip
+        program = bin_folder / "superpipe"
+        for words in (
+            [bin_folder / "python", self.script],
+            [program.with_name("superpipe-layers"), "--layers", "4", "--layer-mib", "1"],
+        ):
+            with self.subTest(words):
+                text = self.assert_runs(program, "run", "--simulate", "--k", "2", "--", *words)
+                self.assertNotIn("computes no values", text)
+                self.assertNotIn("cannot be", text)
+                self.assertIn("superpipe", text)
+
+    def test_a_program_of_an_environment_that_is_not_on_path_is_told_in_a_line(self) -> None:
+        finished = run(
+            self.superpipe, "run", "--simulate", "--", "superpipe-layers", PATH="/usr/bin:/bin"
+        )
+        self.assertEqual(finished.returncode, 127)
+        self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+        self.assertIn("there is no command 'superpipe-layers'", finished.stderr)
+
     @unittest.skipUnless(os.environ.get("SUPERPIPE_TORCH_PYTHON"), "no PyTorch here")
     def test_runs_a_script_with_pytorch(self) -> None:
         script = self.folder / "torch.script.py"
@@ -316,17 +396,23 @@ class Wheel(unittest.TestCase):
         self.assertIn("GLIBC_2.3", run(*in_root(root, "/tmp/newer")).stderr)
         start = ["env", "PYTHONPATH=/opt", "python3", "-m", "superpipe"]
         self.assertIn("superpipe", self.assert_runs(*in_root(root, *start, "--version")))
-        finished = run(*in_root(root, *start, "run", "--", "python3", "/tmp/script.py"))
-        self.assertEqual(finished.returncode, 125, finished.stderr)
-        self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
-        self.assertIn("libcuda.so.1", finished.stderr)
-        # simgpu's audit library would end every program there (docs/wheel.md).
-        finished = run(
-            *in_root(root, *start, "run", "--simulate", "--", "python3", "/tmp/script.py")
+        self.assert_refuses(
+            run(*in_root(root, *start, "run", "--", "python3", "/tmp/script.py")), "libcuda.so.1"
         )
-        self.assertEqual(finished.returncode, 125, finished.stderr)
-        self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
-        self.assertIn("--simulate needs glibc 2.36", finished.stderr)
+        simulated = [*start, "run", "--simulate", "--k", "2", "--"]
+        text = self.assert_runs(*in_root(root, *simulated, "python3", "/tmp/script.py"))
+        self.assertIn("the script has run", text)
+        layers = ["/opt/superpipe/bin/superpipe-layers", "--layers", "4", "--layer-mib", "1"]
+        text = self.assert_runs(*in_root(root, *simulated, *layers))
+        self.assertNotIn("computes no values", text)
+        # The loader says so where it goes on without what it could not load.
+        self.assertNotIn("cannot be loaded", text)
+        self.assertIn("evictions", text)
+        text = self.assert_runs(
+            *in_root(root, *start, "doctor", "--simulate", "--quick"), SIMGPU_DEVICES="2"
+        )
+        for word in ("skipped", "failed", "crashed", "timed out"):
+            self.assertNotIn(f" {word}: ", text)
         preload = "LD_PRELOAD=/opt/superpipe/lib/superpipe/libsuperpipe.so"
         text = self.assert_runs(*in_root(root, "env", preload, "python3", "-c", "print('started')"))
         self.assertEqual(text, "started\n")
