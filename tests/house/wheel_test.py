@@ -316,14 +316,15 @@ class Wheel(unittest.TestCase):
         ):
             with self.subTest(where):
                 finished = run(
-                    self.bin / "pip", "install", "--no-index", "--no-deps",
+                    # It judges as install does, but for another machine than this.
+                    self.bin / "pip", "download", "--no-index", "--no-deps",
                     "--only-binary", ":all:", "--disable-pip-version-check",
-                    "--target", self.folder / "refused", *flags, self.wheel,
+                    "--dest", self.folder / "refused", *flags, self.wheel,
                 )  # fmt: skip
                 self.assertNotEqual(finished.returncode, 0)
                 self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
                 self.assertIn(says, finished.stderr)
-        self.assertFalse((self.folder / "refused").exists())
+        self.assertFalse([*self.folder.glob("refused/*")])
 
     def test_runs_from_an_environment_whose_folder_has_a_space(self) -> None:
         environment = self.folder / "an environment"
