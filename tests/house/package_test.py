@@ -1,6 +1,7 @@
 """`cmake --install` gives what the README promises, and another CMake project can use it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,21 +14,24 @@ from hermetic import LIMIT, clean_environment  # noqa: E402  (found through the 
 
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 
-CONSUMER = """
+VERSION = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.+)$",
+                    (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
+
+CONSUMER = f"""
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES NONE)
-find_package(superpipe 0.1 REQUIRED)
+find_package(superpipe {VERSION} REQUIRED)
 foreach(target superpipe superpipe_cli)
-  if(NOT TARGET superpipe::${target})
-    message(FATAL_ERROR "no superpipe::${target}")
+  if(NOT TARGET superpipe::${{target}})
+    message(FATAL_ERROR "no superpipe::${{target}}")
   endif()
 endforeach()
 get_target_property(library superpipe::superpipe TYPE)
 if(NOT library STREQUAL "MODULE_LIBRARY")
-  message(FATAL_ERROR "superpipe::superpipe is a ${library}")
+  message(FATAL_ERROR "superpipe::superpipe is a ${{library}}")
 endif()
 superpipe_run(command --simulate --k 2 -- true)
-add_custom_target(under_superpipe COMMAND ${command})
+add_custom_target(under_superpipe COMMAND ${{command}})
 """
 
 
