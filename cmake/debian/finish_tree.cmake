@@ -52,7 +52,7 @@ file(MAKE_DIRECTORY ${_usr}/share/lintian/overrides)
 file(COPY_FILE ${CPACK_SUPERPIPE_DEBIAN_DIR}/lintian-overrides
   ${_usr}/share/lintian/overrides/superpipe)
 
-# What was written here has the permissions of whoever packs.
+# Files that were written here have permissions by the umask of the one who packs.
 file(GLOB_RECURSE _files LIST_DIRECTORIES ON ${_usr}/share/*)
 foreach(_file IN LISTS _files ITEMS ${_usr}/share)
   if(IS_DIRECTORY ${_file})
