@@ -7,18 +7,9 @@
 
 #include "residency/digest_kernel.h"
 
-namespace {
-
-using superpipe::ContentDigest;
-using superpipe::digest_add;
-using superpipe::digest_multiply;
-using superpipe::digest_power;
-using superpipe::digest_product;
-using superpipe::DigestKey;
-using superpipe::kDigestChunkWords;
-using superpipe::kDigestKeyWords;
-using superpipe::kDigestSums;
-using superpipe::kDigestThreads;
+// Not an unnamed namespace: nvcc puts a hash of the folder into the names of its __shared__
+// variables, and two builds differ in it.
+namespace superpipe::digest_kernel {
 
 constexpr unsigned kLanes = 32;
 constexpr unsigned kAllLanes = 0xffffffffU;
@@ -162,8 +153,6 @@ __device__ ContentDigest digest_of_block(const unsigned char* content, std::uint
   return sum_over_block(part);
 }
 
-}  // namespace
-
 // Writes what each block makes of the digest of content[0 .. size) to its place in `parts`. Blocks
 // of kDigestThreads threads, at most kDigestMaximumBlocks of them.
 extern "C" __global__ void __launch_bounds__(kDigestThreads)
@@ -172,3 +161,5 @@ extern "C" __global__ void __launch_bounds__(kDigestThreads)
   const ContentDigest part = digest_of_block(content, size, key);
   if (threadIdx.x == 0) parts[blockIdx.x] = part;
 }
+
+}  // namespace superpipe::digest_kernel

@@ -120,6 +120,12 @@ class Package(unittest.TestCase):
                 self.assertEqual(header.returncode, 0)
                 self.assertNotIn(str(BUILD), header.stdout)
 
+    def test_no_kernel_is_named_by_a_hash_of_the_folder_it_was_compiled_in(self) -> None:
+        # That is how nvcc names variables of unnamed namespaces: two builds would differ.
+        for file in [self.prefix / "bin" / "superpipe", *self.prefix.rglob("*.so*")]:
+            with self.subTest(file=file.name):
+                self.assertIsNone(re.search(rb"_INTERNAL_[0-9a-f]{8}_", file.read_bytes()))
+
     @unittest.skipIf(os.environ.get("SUPERPIPE_SANITIZER"), "a sanitizer's library cannot be preloaded into other programs")
     def test_installed_command_finds_its_parts(self) -> None:
         environment = {**clean_environment("LD_"),
