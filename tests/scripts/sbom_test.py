@@ -38,6 +38,7 @@ class Document(unittest.TestCase):
         self.wheel = self.folder / "superpipe-7.8.9-py3-none-any.whl"
         with zipfile.ZipFile(self.wheel, "w") as archive:
             archive.writestr("superpipe/lib/superpipe/libsuperpipe.so", "ours")
+            archive.writestr("superpipe/lib/superpipe/simgpu/libcudart.so.13", "ours")
             archive.writestr("superpipe/lib/superpipe/cuda/libcudart.so.13", "NVIDIA's")
         self.tarball = self.folder / "superpipe-7.8.9-linux-x86_64.tar.gz"
         with tarfile.open(self.tarball, "w:gz") as archive:
@@ -78,8 +79,11 @@ class Document(unittest.TestCase):
 
     def test_finds_what_is_carried(self) -> None:
         names = sbom.names_in(self.wheel)
-        found = sbom.carried(names, {"libsuperpipe.so"}, {"nvidia-cuda-runtime": CUDART})
-        self.assertEqual(found, {CUDART})
+        made = {"libsuperpipe.so", "libcudart.so.13"}
+        known = {"nvidia-cuda-runtime": CUDART}
+        self.assertEqual(sbom.carried(names, made, known), {CUDART})
+        others = [name for name in names if "/cuda/" not in name]
+        self.assertEqual(sbom.carried(others, made, known), set())
 
     def test_a_library_from_nowhere_is_an_error(self) -> None:
         with self.assertRaisesRegex(sbom.Unknown, "lib/libzstd.so.1 is carried"):
