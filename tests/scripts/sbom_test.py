@@ -90,6 +90,21 @@ class Document(unittest.TestCase):
             sbom.carried(sbom.names_in(self.tarball), {"libsuperpipe.so"}, {})
 
 
+class CompiledBySetup(unittest.TestCase):
+    def test_headers_and_archives_have_the_same_component(self) -> None:
+        try:
+            header = sbom.compiled_by_setup(Path("include/benchmark/benchmark.h"))
+        except sbom.Unknown as why:
+            self.skipTest(f"{why}: this is not Debian")
+        self.assertEqual(header.key, "benchmark")
+        self.assertEqual(sbom.compiled_by_setup(Path("lib/libbenchmark.a")), header)
+
+    def test_what_is_not_known_is_an_error(self) -> None:
+        for name in ("include/new/new.h", "lib/libnew.a", "made"):
+            with self.subTest(name), self.assertRaises(sbom.Unknown):
+                sbom.compiled_by_setup(Path(name))
+
+
 class OfABuild(unittest.TestCase):
     def test_names_what_is_compiled_in(self) -> None:
         build = sbom.Build(BUILD, ["superpipe_parts"])
