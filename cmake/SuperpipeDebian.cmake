@@ -2,8 +2,8 @@
 #
 #   cpack -G DEB --config build/PRESET/CPackConfig.cmake -B FOLDER
 #
-# scripts/deb packs the preset `portable`, which needs glibc 2.28 alone. cmake/debian/finish_tree.cmake
-# brings the installed files into Debian's form before they are packed.
+# scripts/deb packs the preset `portable`, which needs glibc 2.28 alone.
+# cmake/debian/finish_tree.cmake puts the installed files into Debian's form before.
 
 if(SKBUILD)
   # A wheel's manual pages and completions lie elsewhere.
@@ -27,7 +27,8 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 # NVIDIA's runtime library is in it, which is not free software.
 set(CPACK_DEBIAN_PACKAGE_SECTION non-free/utils)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "run CUDA programs whose models are larger than the GPU")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "superpipe stands in front of the CUDA driver, learns which buffers each
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "\
+superpipe stands in front of the CUDA driver, learns which buffers each
 kernel uses, keeps what is needed next on the device and the rest in host
 memory, and brings all of it back in time. Programs need no change, and
 compute the same bits.

@@ -63,9 +63,9 @@ foreach(_file IN LISTS _files ITEMS ${_usr}/share)
   endif()
 endforeach()
 
-# Depends, from the symbols that the binaries use. Not by CPack's own call of dpkg-shlibdeps, with which
-# come scripts that run ldconfig as root: no library here is for it. The driver and the runtime
-# library are found among simgpu's, so that no package has to have them.
+# Depends, from the symbols that the binaries use. Not by CPack's own call of dpkg-shlibdeps, with
+# which come scripts that run ldconfig as root: no library here is for it. The driver and the
+# runtime library are found among simgpu's, so that no package has to have them.
 file(GLOB_RECURSE _files LIST_DIRECTORIES OFF ${_usr}/bin/* ${_usr}/lib/*)
 set(_binaries)
 foreach(_file IN LISTS _files)

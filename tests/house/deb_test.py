@@ -39,8 +39,8 @@ def run(*command: object, **variables: str) -> subprocess.CompletedProcess:
 
 
 def pack(build: Path, folder: Path, time: str = TIME) -> Path:
-    """The package of a build tree, made as scripts/deb makes it. @raises AssertionError with what cpack
-    said, if it fails."""
+    """The package of a build tree, made as scripts/deb makes it. @raises AssertionError with what
+    cpack said, if it fails."""
     config = build / "CPackConfig.cmake"
     # gzip takes a tenth of xz's time.
     words = ["cpack", "-G", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "--config", config]
@@ -139,7 +139,8 @@ class Deb(unittest.TestCase):
             with self.subTest(member.name):
                 self.assertRegex(
                     member.name + "/",
-                    r"^\./$|^\./usr/$|^\./usr/bin/(superpipe|$)|^\./usr/lib/$|^\./usr/lib/superpipe/"
+                    r"^\./$|^\./usr/$|^\./usr/bin/(superpipe|$)"
+                    r"|^\./usr/lib/$|^\./usr/lib/superpipe/"
                     r"|^\./usr/share/$|^\./usr/share/doc/($|superpipe/)|^\./usr/share/lintian/"
                     r"|^\./usr/share/man/$|^\./usr/share/man/man1/($|superpipe)"
                     r"|^\./usr/share/(bash-completion|zsh|fish)/",

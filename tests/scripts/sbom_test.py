@@ -1,5 +1,5 @@
-"""scripts/sbom names all that is compiled in and carried, in a document that fits its schema, or says
-what it does not know."""
+"""scripts/sbom names all that is compiled in and carried, in a document that fits its schema, or
+says what it does not know."""
 
 import importlib.machinery
 import importlib.util
@@ -45,7 +45,8 @@ class Document(unittest.TestCase):
             archive.add(self.wheel, "superpipe/lib/libzstd.so.1")
 
     def document(self) -> dict:
-        return sbom.document("7.8.9", {self.wheel: {ZSTD, CUDART}, self.tarball: {ZSTD}}, 1700000000)
+        inside = {self.wheel: {ZSTD, CUDART}, self.tarball: {ZSTD}}
+        return sbom.document("7.8.9", inside, 1700000000)
 
     def test_fits_its_schema(self) -> None:
         self.assertIsNone(sbom.objection(json.dumps(self.document())))
@@ -61,9 +62,11 @@ class Document(unittest.TestCase):
         self.assertEqual(inside[f"file:{self.wheel.name}"], sorted([ZSTD.purl, CUDART.purl]))
         self.assertEqual(inside[f"file:{self.tarball.name}"], [ZSTD.purl])
         by_name = {component["name"]: component for component in document["components"]}
-        self.assertEqual(by_name["zstd"]["licenses"], [{"expression": "BSD-3-Clause OR GPL-2.0-only"}])
+        expression = "BSD-3-Clause OR GPL-2.0-only"
+        self.assertEqual(by_name["zstd"]["licenses"], [{"expression": expression}])
         self.assertEqual(by_name["zstd"]["version"], "1.5.4+dfsg2-5")
-        self.assertEqual(by_name["zstd"]["purl"], "pkg:deb/debian/libzstd@1.5.4%2Bdfsg2-5?arch=source")
+        purl = "pkg:deb/debian/libzstd@1.5.4%2Bdfsg2-5?arch=source"
+        self.assertEqual(by_name["zstd"]["purl"], purl)
         digest = by_name[self.wheel.name]["hashes"][0]["content"]
         self.assertEqual(digest, sbom.sha256(self.wheel))
 
