@@ -66,14 +66,14 @@ class ManualPages(unittest.TestCase):
 
     def test_there_is_one_for_the_command_and_each_subcommand(self) -> None:
         told = subprocess.run([BUILD / "bin" / "superpipe", "--help"], capture_output=True, text=True, check=True).stdout
-        subcommands = re.findall(r"^  (\w+) ", told[told.index("Subcommands:"):], re.MULTILINE)
+        subcommands = re.findall(r"^  ([\w-]+) ", told[told.index("Subcommands:"):], re.MULTILINE)
         self.assertIn("run", subcommands)
         self.assertEqual(sorted(page.stem for page in self.PAGES),
                          sorted(["superpipe", *(f"superpipe-{name}" for name in subcommands)]))
 
     def test_every_flag_of_help_has_an_entry(self) -> None:
         for page in self.PAGES:
-            words = page.stem.split("-")[1:]
+            words = page.stem.split("-", 1)[1:]
             told = subprocess.run([BUILD / "bin" / "superpipe", *words, "--help"], capture_output=True, text=True, check=True)
             flags = re.findall(r"^  (-\S+)", told.stdout, re.MULTILINE)
             self.assertIn("-h,--help", flags)

@@ -133,6 +133,7 @@ class Shared:
         self.assertEqual(self.ask("profile", "-o", "run."), ["run.sptrace"])
         self.assertEqual(self.ask("profile", "--trace", "run."), ["run.sptrace"])
         self.assertEqual(self.ask("plan", "run."), ["run.sptrace"])
+        self.assertEqual(self.ask("copy-runtime", "run."), ["run.sptrace"])
         self.assertEqual(self.ask("report", "run.sptrace", "run."), ["run.sptrace"])
         self.assertEqual(self.ask("export", "run.sptrace", "--format", "csv", "-o", "run."), ["run.sptrace"])
 

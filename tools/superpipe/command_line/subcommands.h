@@ -13,6 +13,9 @@ namespace superpipe::cli {
 [[nodiscard]] std::unique_ptr<Subcommand> make_profile_subcommand();
 [[nodiscard]] std::unique_ptr<Subcommand> make_verify_subcommand();
 
+// The one that brings superpipe to other places: deploying_subcommands.cc.
+[[nodiscard]] std::unique_ptr<Subcommand> make_copy_runtime_subcommand();
+
 // Those that read traces: trace_subcommands.cc.
 [[nodiscard]] std::unique_ptr<Subcommand> make_plan_subcommand();
 [[nodiscard]] std::unique_ptr<Subcommand> make_report_subcommand();
