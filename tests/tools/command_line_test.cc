@@ -107,6 +107,7 @@ TEST(Words, SayWhatAValueMayBe) {
               Contains("torch-snapshot"));
   EXPECT_THAT(flag_of(named(command, "export"), "-o").flags, ElementsAre("-o", "--output"));
   EXPECT_THAT(flag_of(named(command, "doctor"), "--probe").values.choices, Contains("H1"));
+  EXPECT_THAT(flag_of(named(command, "env"), "--format").values.choices, Contains("k8s"));
 }
 
 TEST(Words, TellWordsWithoutAFlag) {

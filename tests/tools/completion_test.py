@@ -120,6 +120,7 @@ class Shared:
         self.assertEqual(self.ask("plan", "--fit", "rtx409"), ["rtx4090"])
         listed = subprocess.run([SUPERPIPE, "doctor", "--list"], capture_output=True, text=True, check=True).stdout
         self.assertEqual(self.ask("doctor", "--probe", "H1"), sorted(re.findall(r"\bH1\d?\b", listed)))
+        self.assertEqual(self.ask("env", "--format", "d"), ["docker"])
 
     def test_completes_the_last_of_a_list(self) -> None:
         self.assertEqual(self.ask("plan", "--policy", "lru,na"), ["lru,naive"])

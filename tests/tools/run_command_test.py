@@ -85,8 +85,8 @@ class BadUsage(CommandCase):
         self.assert_one_line(self.run_superpipe("run", "--k"), BAD_USAGE, "--k", "value")
 
     def test_no_such_subcommand(self) -> None:
-        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, profile, plan, report, diff, export, verify, budget, top, doctor, copy-runtime")
-        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, profile, plan, report, diff, export, verify, budget, top, doctor, copy-runtime")
+        self.assert_one_line(self.run_superpipe("rum"), BAD_USAGE, "no subcommand 'rum'", "run, profile, plan, report, diff, export, verify, budget, top, doctor, env, copy-runtime")
+        self.assert_one_line(self.run_superpipe(), BAD_USAGE, "no subcommand", "run, profile, plan, report, diff, export, verify, budget, top, doctor, env, copy-runtime")
 
 
 class CannotRun(CommandCase):

@@ -57,6 +57,7 @@ std::optional<std::string> without_autotuning() {
 /// that name, which a script of a Python environment's bin executes. Not where its path has a
 /// colon, which simgpu's list of them cannot hold. Empty: it has none.
 std::string kernels_of(const std::string& program, const Installation& parts) {
+  if (program.empty()) return {};
   std::string kernels = program + ".simgpu.so";
   if (kernels.find(':') == std::string::npos && is_readable_file(kernels)) return kernels;
   const std::filesystem::path name = std::filesystem::path(kernels).filename();

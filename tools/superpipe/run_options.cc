@@ -95,19 +95,24 @@ SettingValues values_of(const RunOptions& options, const Environment& environmen
   return values;
 }
 
-std::optional<std::string> problem_with(const RunOptions& options) {
+std::optional<std::string> problem_with(const RunOptions& options, FilesOf files) {
   SettingValues values = values_of(options, [](const char* name) { return std::getenv(name); });
   const GivenValue* const planned = values.given(SettingId::kPlan);
   if (planned != nullptr && planned->source == ValueSource::kFlag) {
-    const auto read = read_plan(planned->text);
-    if (const auto* const problem = std::get_if<std::string>(&read)) {
-      return SettingProblem{*planned, *problem}.message();
+    if (files == FilesOf::kThisMachine) {
+      const auto read = read_plan(planned->text);
+      if (const auto* const problem = std::get_if<std::string>(&read)) {
+        return SettingProblem{*planned, *problem}.message();
+      }
+      give_values_of(std::get<Plan>(read), values);
+    } else if (!std::filesystem::path(planned->text).is_absolute()) {
+      return SettingProblem{*planned, "it takes an absolute path"}.message();
     }
-    give_values_of(std::get<Plan>(read), values);
   }
   for (const SettingProblem& problem : values.problems()) {
     if (problem.given.source == ValueSource::kFlag) return problem.message();
   }
+  if (files != FilesOf::kThisMachine) return std::nullopt;
   for (const Setting& setting : all_settings()) {
     const GivenValue* const given = values.given(setting.id);
     if (given == nullptr || given->source != ValueSource::kFlag) continue;

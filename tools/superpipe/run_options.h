@@ -34,12 +34,16 @@ struct RunOptions {
 /// The values that the program will run with: flags, and the variables that no flag replaces.
 [[nodiscard]] SettingValues values_of(const RunOptions& options, const Environment& environment);
 
+/// Where the files lie that flags name.
+enum class FilesOf { kThisMachine, kAnotherMachine };
+
 /// What is wrong with the flags of `options`, as one line that names the flag, its value and what
 /// is allowed; nullopt if nothing is.
 ///
 /// Reads the environment, because a flag may complete what a variable began (SUPERPIPE_K=4 and
 /// --policy naive). What is wrong with variables alone is left to the library to say. Looks at the
-/// files that flags name; of these it reads a plan alone.
-[[nodiscard]] std::optional<std::string> problem_with(const RunOptions& options);
+/// files that flags name, if they lie here; of these it reads a plan alone.
+[[nodiscard]] std::optional<std::string> problem_with(const RunOptions& options,
+                                                      FilesOf files = FilesOf::kThisMachine);
 
 }  // namespace superpipe::cli

@@ -133,6 +133,32 @@ std::string reason_against_place(const std::string& prefix, const std::string& s
          variable_of(SettingId::kSharedFolder);
 }
 
+namespace {
+
+// Why a program cannot run with `parts` here, whatever the driver is; empty if it can.
+std::string reason_against_parts(const RunOptions& options, const Installation& parts) {
+  if (std::string missing = missing_part(options, parts); !missing.empty()) return missing;
+  return options.simulates() ? reason_against_simulating_here() : std::string();
+}
+
+// Puts paths that the loader can name into `parts`, and the folder of the driver's other name.
+// @return why there are none; empty if there are.
+std::string name_parts(const RunOptions& options, Installation& parts) {
+  if (!options.simulates() && switched_off()) return {};
+  const SettingValues values =
+      values_of(options, [](const char* variable) { return std::getenv(variable); });
+  const std::string shared = values.text(SettingId::kSharedFolder);
+  std::optional<Installation> named = parts_to_be_named(parts, shared);
+  if (!named) return reason_against_place(parts.prefix, shared);
+  parts = std::move(*named);
+  if (!switched_off()) {
+    parts.driver_link_folder = folder_with_driver_link(parts.preload_library, shared);
+  }
+  return {};
+}
+
+}  // namespace
+
 RunPreparation prepare_run(const RunOptions& options) {
   RunPreparation ready;
   const auto refuse = [&ready](int code, std::string problem) {
@@ -155,13 +181,8 @@ RunPreparation prepare_run(const RunOptions& options) {
                                       " (a script needs `chmod +x`, or its interpreter before it)");
   }
   ready.parts = this_installation();
-  if (const std::string missing = missing_part(options, ready.parts); !missing.empty()) {
-    return refuse(kCannotRun, missing);
-  }
-  if (options.simulates()) {
-    if (const std::string reason = reason_against_simulating_here(); !reason.empty()) {
-      return refuse(kCannotRun, reason);
-    }
+  if (const std::string reason = reason_against_parts(options, ready.parts); !reason.empty()) {
+    return refuse(kCannotRun, reason);
   }
   // With superpipe off and no simulation the program has the machine as it is: nothing to check.
   if (!options.simulates() && !switched_off()) {
@@ -169,16 +190,18 @@ RunPreparation prepare_run(const RunOptions& options) {
       return refuse(kCannotRun, problem);
     }
   }
-  if (!options.simulates() && switched_off()) return ready;
-  const SettingValues values =
-      values_of(options, [](const char* variable) { return std::getenv(variable); });
-  const std::string shared = values.text(SettingId::kSharedFolder);
-  std::optional<Installation> named = parts_to_be_named(ready.parts, shared);
-  if (!named) return refuse(kCannotRun, reason_against_place(ready.parts.prefix, shared));
-  ready.parts = std::move(*named);
-  if (!switched_off()) {
-    ready.parts.driver_link_folder = folder_with_driver_link(ready.parts.preload_library, shared);
+  if (const std::string reason = name_parts(options, ready.parts); !reason.empty()) {
+    return refuse(kCannotRun, reason);
   }
+  return ready;
+}
+
+RunPreparation prepare_environment(const RunOptions& options, const Installation& parts) {
+  RunPreparation ready;
+  ready.parts = parts;
+  ready.problem = reason_against_parts(options, parts);
+  if (ready.problem.empty()) ready.problem = name_parts(options, ready.parts);
+  if (!ready.problem.empty()) ready.code = kCannotRun;
   return ready;
 }
 

@@ -25,6 +25,12 @@ struct RunPreparation {
 /// !problem_with(options), and a command.
 [[nodiscard]] RunPreparation prepare_run(const RunOptions& options);
 
+/// The same for a program that this command does not start: there is no command to be found, and
+/// the driver is not asked, since it may be another machine's. Looks for `parts` alone.
+/// @return without `program`; the problem's code is kCannotRun.
+[[nodiscard]] RunPreparation prepare_environment(const RunOptions& options,
+                                                 const Installation& parts);
+
 /// Why the loader will not load superpipe's library into the executable at `program`; empty where
 /// nothing is known that stands against it, as of scripts.
 [[nodiscard]] std::string reason_against_preloading(const std::string& program);

@@ -1,4 +1,4 @@
-// The subcommands that start a program.
+// The subcommands that start a program, and the one for those that others start.
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "policy/settings.h"
 #include "tools/superpipe/command_line/subcommands.h"
+#include "tools/superpipe/env_command.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_command.h"
 #include "tools/superpipe/run_environment.h"
@@ -59,14 +60,9 @@ std::vector<ManualEntry> run_exit_codes() {
           {std::to_string(kCommandNotFound), "there is no such command"}};
 }
 
-/// A subcommand that starts a program: what stands after "--".
-class StartingSubcommand : public Subcommand {
+/// A subcommand with the flags of `superpipe run`.
+class RunFlagsSubcommand : public Subcommand {
  public:
-  std::string too_much(const std::string& word) const override {
-    return "'" + word + "' is not a flag; put the command after \"--\": superpipe " + name() +
-           " [FLAGS] -- " + word + " ...";
-  }
-  bool takes_command() const override { return true; }
   std::string variable_of_flag(const std::string& flag) const override {
     for (const Setting& setting : all_settings()) {
       if (flag == setting.flag) return setting.variable;
@@ -90,6 +86,18 @@ class StartingSubcommand : public Subcommand {
       complete_with(*option, values_of_setting(setting));
     }
   }
+};
+
+/// A subcommand that starts a program: what stands after "--".
+class StartingSubcommand : public RunFlagsSubcommand {
+ public:
+  std::string too_much(const std::string& word) const override {
+    return "'" + word + "' is not a flag; put the command after \"--\": superpipe " + name() +
+           " [FLAGS] -- " + word + " ...";
+  }
+  bool takes_command() const override { return true; }
+
+ protected:
   /// Puts the command of `line` into `options`. @return the exit code if there is none.
   std::optional<int> take_command(const CommandLine& line, RunOptions& options) const {
     if (line.command) options.command = *line.command;
@@ -231,6 +239,69 @@ class VerifySubcommand final : public StartingSubcommand {
   VerifyOptions options_;
 };
 
+class EnvSubcommand final : public RunFlagsSubcommand {
+ public:
+  std::string name() const override { return "env"; }
+  std::string purpose() const override {
+    return "Print the variables that put a program under superpipe";
+  }
+  void add_to(CLI::App& env) override {
+    complete_with(add(env, "--format", options_.format,
+                      "What to print: sh, json, docker or k8s (default sh)", "NAME"),
+                  {.kind = ValueKind::kChoice, .choices = env_formats()});
+    complete_with(
+        add(env, "--runtime", options_.runtime,
+            "The folder that superpipe copy-runtime was given, under the path by which the program "
+            "sees it (default: this installation)",
+            "FOLDER"),
+        {.kind = ValueKind::kFile});
+    add_run_flags(env, options_.run, SettingId::kTrace);
+  }
+  Manual manual() const override {
+    return {
+        .synopsis = "[--format NAME] [--runtime FOLDER] [FLAGS]",
+        .description = {"For programs that superpipe run cannot start, since something else does: "
+                        "a launcher, a notebook server, a container. Prints what superpipe run "
+                        "would set, but SUPERPIPE_SUMMARY: a program prints no lines at its end "
+                        "unless you set that to 1."},
+        .lists = {{"Formats",
+                   {{"sh",
+                     "for eval, or for a file that a script sources: where the library is not "
+                     "there, the script ends with exit code 125"},
+                    {"json", "an object of strings"},
+                    {"docker", "lines for docker run --env-file"},
+                    {"k8s", "a list for the env of a container in a Kubernetes pod"}}}},
+        .examples = {{"eval \"$(superpipe env --gpu-mem 6G)\"",
+                      "what this shell starts from now on"},
+                     {"superpipe env --gpu-mem 6G --format json", "for programs that start others"},
+                     {"superpipe env --runtime /shared --gpu-mem 6G --format k8s",
+                      "for a pod whose init container ran superpipe copy-runtime /shared"}},
+        .notes = {"Formats sh and json are for programs of this machine: values of variables that "
+                  "are set here stay behind superpipe's, and a part that is missing is an error. "
+                  "Formats docker and k8s are for others: what is set here is left out, and "
+                  "nothing is looked for. No format asks for a driver.",
+                  "The loader only warns of a library that is not there, and the program then runs "
+                  "without superpipe. A program of Python makes sure by: import superpipe; "
+                  "superpipe.require_active()"},
+        .exit_codes = {
+            {std::to_string(kSuccess), "printed"},
+            {std::to_string(kBadUsage), "bad usage, or standard output cannot be written"},
+            {std::to_string(kCannotRun), "a part of superpipe is missing"}}};
+  }
+  std::string too_much(const std::string& word) const override {
+    return "'" + word + "' is too much: it takes flags alone";
+  }
+  int start(const CommandLine& line) override {
+    if (line.command) return bad_usage(name(), "it takes no command; superpipe run starts one");
+    if (is_for_container(options_)) forget_environment();
+    if (const auto problem = problem_with(options_)) return bad_usage(name(), *problem);
+    return env_command(options_);
+  }
+
+ private:
+  EnvOptions options_;
+};
+
 }  // namespace
 
 std::unique_ptr<Subcommand> make_run_subcommand() { return std::make_unique<RunSubcommand>(); }
@@ -242,5 +313,7 @@ std::unique_ptr<Subcommand> make_profile_subcommand() {
 std::unique_ptr<Subcommand> make_verify_subcommand() {
   return std::make_unique<VerifySubcommand>();
 }
+
+std::unique_ptr<Subcommand> make_env_subcommand() { return std::make_unique<EnvSubcommand>(); }
 
 }  // namespace superpipe::cli

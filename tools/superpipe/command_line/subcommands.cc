@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Subcommand>> all_subcommands() {
   all.push_back(make_budget_subcommand());
   all.push_back(make_top_subcommand());
   all.push_back(make_doctor_subcommand());
+  all.push_back(make_env_subcommand());
   all.push_back(make_copy_runtime_subcommand());
   return all;
 }

@@ -12,6 +12,8 @@ namespace superpipe::cli {
 [[nodiscard]] std::unique_ptr<Subcommand> make_run_subcommand();
 [[nodiscard]] std::unique_ptr<Subcommand> make_profile_subcommand();
 [[nodiscard]] std::unique_ptr<Subcommand> make_verify_subcommand();
+// And the one for programs that others start.
+[[nodiscard]] std::unique_ptr<Subcommand> make_env_subcommand();
 
 // The one that brings superpipe to other places: deploying_subcommands.cc.
 [[nodiscard]] std::unique_ptr<Subcommand> make_copy_runtime_subcommand();
