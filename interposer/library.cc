@@ -168,6 +168,13 @@ extern "C" {
 /// The library's version, a static string.
 SUPERPIPE_EXPORT const char* superpipe_version() { return superpipe::kVersion; }
 
+/// 1 while the library manages what this process does with the driver; 0 where it passes calls
+/// through: it is switched off, a variable is bad, the driver is too old, or a parent has used it.
+SUPERPIPE_EXPORT int superpipe_is_active() {
+  const bool is_off = superpipe::process_configuration().off;
+  return superpipe::hooks_disabled.load(std::memory_order_acquire) || is_off ? 0 : 1;
+}
+
 /// The driver in use, a static string; empty before the first driver call, and without a driver.
 SUPERPIPE_EXPORT const char* superpipe_driver_path() {
   return superpipe::loaded_driver_path().c_str();

@@ -1,4 +1,30 @@
 """Runs CUDA programs whose models are larger than the GPU: superpipe run -- python script.py
 
-This package holds the command and its libraries as any other installation does.
+The package holds the command and its libraries as any other installation does, and functions for
+programs that want to know of it. Importing it loads no library and no driver.
+
+    superpipe.require_active()          # raises NotActive where this process runs without superpipe
+    superpipe.stats()["pages_bytes"]    # what superpipe top shows of this process
+    superpipe.set_budget("4G")          # another budget for this process
+    subprocess.run(command, env={**os.environ, **superpipe.environment(gpu_mem="6G")})
 """
+
+from superpipe._process import (
+    Error,
+    NotActive,
+    environment,
+    is_active,
+    require_active,
+    set_budget,
+    stats,
+)
+
+__all__ = [
+    "Error",
+    "NotActive",
+    "environment",
+    "is_active",
+    "require_active",
+    "set_budget",
+    "stats",
+]
