@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from command_case import CommandCase
-from hermetic import LIMIT, clean_environment
+from hermetic import LIMIT, clean_environment, unprivileged
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 PACKAGE = SOURCE / "python" / "superpipe"
@@ -34,9 +34,11 @@ class PackageCase(CommandCase):
             "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}",
         }
 
-    def python(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
+    def python(
+        self, *words: str, before: list[str] = [], **variables: str
+    ) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [sys.executable, "-B", *words],
+            [*before, sys.executable, "-B", *words],
             env={**clean_environment("LD_", "JUPYTER", "XDG_"), **self.variables, **variables},
             capture_output=True,
             text=True,
@@ -152,6 +154,93 @@ class Command(PackageCase):
     def test_says_where_it_was_not_found(self) -> None:
         said = self.error_of("superpipe.environment()", PATH="/no/such/folder")
         self.assertRegex(said, "^Error there is no command superpipe: .*wheel.*PATH")
+
+
+class Jupyter(PackageCase):
+    """The kernel's program is not there: a package of that name is enough to write a kernelspec."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        (self.packages / "ipykernel").mkdir()
+        (self.packages / "ipykernel" / "__init__.py").touch()
+        self.kernels = self.root / "share" / "jupyter" / "kernels"
+
+    def install_kernel(
+        self, *words: str, before: list[str] = [], **variables: str
+    ) -> subprocess.CompletedProcess:
+        return self.python("-m", "superpipe.jupyter", "install", *words, before=before, **variables)
+
+    def specification(self, folder: Path) -> dict:
+        return json.loads((folder / "kernel.json").read_text())
+
+    def test_writes_a_kernelspec(self) -> None:
+        for _ in range(2):  # the second one replaces the first
+            words = ("--prefix", str(self.root), "--gpu-mem", "6G", "--simulate")
+            finished = self.install_kernel(*words)
+            self.assertEqual((finished.returncode, finished.stderr), (0, ""))
+        folder = self.kernels / "superpipe"
+        self.assertIn(str(folder), finished.stdout)
+        self.assertEqual(
+            self.specification(folder),
+            {
+                "argv": [
+                    str(self.prefix / "bin" / "superpipe"),
+                    *("run", "--gpu-mem", "6G", "--simulate", "--"),
+                    *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
+                ],
+                "display_name": "Python (superpipe --gpu-mem 6G --simulate)",
+                "language": "python",
+                "metadata": {"debugger": True},
+            },
+        )
+        self.assertEqual(os.listdir(folder), ["kernel.json"])
+
+    def test_has_the_name_that_was_asked_for(self) -> None:
+        words = ("--prefix", str(self.root), "--name", "small", "--display-name", "Small card")
+        finished = self.install_kernel(*words, "--k=4")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        written = self.specification(self.kernels / "small")
+        self.assertEqual(written["display_name"], "Small card")
+        self.assertIn("--k=4", written["argv"])
+
+    def test_writes_where_jupyter_looks_for_a_users_kernels(self) -> None:
+        home = self.root / "home"
+        for variables, data in (
+            ({"HOME": str(home)}, home / ".local" / "share" / "jupyter"),
+            ({"XDG_DATA_HOME": str(home / "data")}, home / "data" / "jupyter"),
+            ({"JUPYTER_DATA_DIR": str(home / "own")}, home / "own"),
+        ):
+            with self.subTest(data):
+                self.assertEqual(self.install_kernel("--user", **variables).returncode, 0)
+                self.assertTrue((data / "kernels" / "superpipe" / "kernel.json").exists())
+
+    def test_refuses_bad_words_and_writes_nothing(self) -> None:
+        for words, says in (
+            (["--gpu-mem", "12Q"], "--gpu-mem 12Q"),
+            (["--no-such-flag"], "no flag '--no-such-flag'"),
+            (["--name", "a/b"], "--name a/b"),
+            (["word"], "'word' is too much"),
+        ):
+            with self.subTest(words):
+                finished = self.install_kernel("--prefix", str(self.root), *words)
+                self.assert_one_line(finished, 2, "superpipe.jupyter: ", says)
+                self.assertFalse(self.kernels.exists())
+
+    def test_says_what_is_missing(self) -> None:
+        words = ("--prefix", str(self.root))
+        finished = self.install_kernel(*words, PATH="/no/such/folder")
+        self.assert_one_line(finished, 125, "no command superpipe")
+        # A folder of that name would be found in the working folder.
+        shutil.rmtree(self.packages / "ipykernel")
+        finished = self.python("-S", "-m", "superpipe.jupyter", "install", *words)
+        self.assert_one_line(finished, 125, "pip install ipykernel")
+
+    def test_a_folder_that_cannot_be_written(self) -> None:
+        self.kernels.mkdir(parents=True)
+        self.kernels.chmod(0o555)
+        words = ("--prefix", str(self.root))
+        finished = self.install_kernel(*words, before=unprivileged())
+        self.assert_one_line(finished, 2, "superpipe.jupyter: ", "denied", str(self.kernels))
 
 
 if __name__ == "__main__":
