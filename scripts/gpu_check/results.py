@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 FORMAT = 1
-STEPS = ("doctor", "conformance", "tests", "examples", "torch", "launch")
+STEPS = ("doctor", "conformance", "tests", "examples", "torch", "peers", "launch")
 # The states of a step.
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 TIMED_OUT, INTERRUPTED, RUNNING = "timed_out", "interrupted", "running"

@@ -6,6 +6,8 @@ import re
 
 ANSWERED = ("answered", "not_supported")  # outcomes of a doctor's probe that settle its question
 FRAMEWORK_CELLS = [f"{script}/{percent}" for script in ("inference", "training") for percent in (100, 50, 25)]
+# Of the step peers: without any of these the comparison is none.
+PEERS = ("superpipe-auto", "plain", "dispatch", "group-leaves-streams", "fsdp", "hooks")
 BUDGETS = (10, 25, 50, 75, 90, 100)
 ROW = re.compile(r"^\|\s*(H\d+[a-z]?)\s*\|")
 
@@ -21,7 +23,9 @@ def answered(steps: dict[str, dict]) -> set[str]:
             found.add("H23")
     if all(torch.get(f"training/times-{times}", {}).get("digests") for times in ("off", "cupti")):
         found.add("H13")
-    if all(torch.get(f"inference/{name}", {}).get("digests") for name in ("accelerate", "as-accelerate")):
+    rows = [row for cell in steps.get("peers", {}).get("cells", {}).values() for row in cell.get("rows", [])]
+    ran = {row.get("peer") for row in rows if row.get("pass_ms") and not row.get("problem")}
+    if set(PEERS) <= ran:
         found.add("H12b")
     examples = steps.get("examples", {}).get("cells", {})
     cells = [examples.get(f"layers/{load}/budget{percent}", {}) for load in ("memory", "balanced") for percent in BUDGETS]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from measurements.plots import Series, line_plot
 
-STEPS = ("doctor", "conformance", "tests", "examples", "torch", "launch")
+STEPS = ("doctor", "conformance", "tests", "examples", "torch", "peers", "launch")
 MIB = 1 << 20
 
 
@@ -215,6 +215,19 @@ class Page:
             self.plot(f"torch-{script}.svg", f"PyTorch {script}: time of a pass by budget", "budget, % of the peak", "ms", [
                 Series("under superpipe", points),
                 Series("without", [(x, alone) for x, _ in points] if alone else [], bound=True)])
+        self.problems(cells)
+
+    def peers(self, _step: dict, cells: dict) -> None:
+        self.section("superpipe beside what users would pick instead")
+        for cell in cells.values():
+            self.lines += table(
+                ["model", "device memory", "program", "pass, ms", "times the link's bound", "peak as the driver sees it, MiB",
+                 "memory", "host, MiB", "to the device, MiB", "to the host, MiB", "lines changed", "output"],
+                [[row["model"], row["budget"] + " %" * row["budget"].isdigit(), row["name"]] +
+                 ([row["problem"]] + [""] * 8 if row["problem"] else
+                  [row["pass_ms"], row["times_bound"], mib(row["peak_bytes"]), row["memory"], mib(row["host_bytes"]),
+                   mib(row["moved_bytes"][0]), mib(row["moved_bytes"][1]), row["lines_changed"], row["output"]])
+                 for row in cell.get("rows", [])])
         self.problems(cells)
 
     def launch(self, step: dict, cells: dict) -> None:

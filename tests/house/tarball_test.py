@@ -65,7 +65,8 @@ class Tarball(unittest.TestCase):
                      "share/fish/vendor_completions.d/superpipe.fish", "libexec/superpipe/conformance",
                      "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
                      "libexec/superpipe/random_device_program", "libexec/superpipe/kernels.fatbin", "scripts/gpu_check.sh",
-                     "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py"):
+                     "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py",
+                     "bench/peers/compare.py", "bench/peers/worker.py"):
             with self.subTest(part):
                 self.assertTrue((self.root / part).is_file())
 

@@ -17,7 +17,7 @@ SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().pa
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", "build/dev")).resolve()
 CHECK = SOURCE / "scripts" / "gpu_check.sh"
 FAKE_DRIVER = BUILD / "tests" / "libfake_driver.so"
-STEPS = ["doctor", "conformance", "tests", "examples", "torch", "launch"]
+STEPS = ["doctor", "conformance", "tests", "examples", "torch", "peers", "launch"]
 # A Python without any package, wherever the tests themselves run.
 ISOLATED = {"PYTHONNOUSERSITE": "1"}
 
@@ -80,7 +80,7 @@ class BadInput(GpuCheck):
                     self.assertIn(says, steps[name]["reason"])
                     self.assertEqual(self.step(name)["status"], "skipped")
                     self.assertEqual(finished.stdout.count(f"\n{name}: skipped: "), 1)
-                self.assertIn("0 passed, 0 failed, 6 skipped", finished.stdout)
+                self.assertIn("0 passed, 0 failed, 7 skipped", finished.stdout)
 
     def test_too_little_host_memory(self) -> None:
         finished = self.check("--simulate", "--short", "--host-mem", "64M", "--step", "tests", "--step", "examples")

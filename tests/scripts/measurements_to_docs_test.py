@@ -19,7 +19,7 @@ TOOL = SOURCE / "scripts" / "measurements_to_docs"
 OPEN_LIST = SOURCE / "docs" / "measurements" / "OPEN.md"
 GPU = "NVIDIA H100 80GB HBM3"
 sys.path.insert(0, str(SOURCE / "scripts"))
-from measurements.open_questions import listed  # noqa: E402  (found through the path above)
+from measurements.open_questions import PEERS, listed  # noqa: E402  (found through the path above)
 from measurements.plots import Series, line_plot, ticks  # noqa: E402
 
 PROBES = (*range(11), *range(14, 23), *range(24, 34))
@@ -47,9 +47,12 @@ def a_check() -> dict[str, dict]:
     torch = {f"{script}/{name}": cell(digests=["a"], pass_ms=5.0, stats={"h2d_bytes": 1 << 20, "tensor_maps": 3}, percent=name)
              for script in ("inference", "training") for name in (100, 50, 25)}
     torch |= {f"{script}/without": cell(digests=["a"], pass_ms=4.0) for script in ("inference", "training")}
-    torch |= {f"inference/{name}": cell(digests=["a"], pass_ms=9.0) for name in ("accelerate", "as-accelerate")}
     torch |= {"training/times-off": cell(digests=["a"], pass_ms=5.0),
               "training/times-cupti": cell(digests=["a"], pass_ms=5.2, measured_share=0.98)}
+    peers = [{"model": "llama-decode", "budget": "50", "peer": name, "name": f"the {name}", "problem": "", "pass_ms": 9.0,
+              "times_bound": 1.2, "peak_bytes": 1 << 30, "memory": "equal", "host_bytes": 1 << 30,
+              "moved_bytes": [1 << 20, 0], "lines_changed": 3, "output": "same"} for name in PEERS]
+    peers.append({**peers[0], "peer": "cpu-offload", "name": "other", "problem": "not installed: accelerate"})
     probes = [{"id": f"H{number}", "question": "does it?", "outcome": "answered", "answer": "yes | no",
                "figures": {"gigabytes_per_second": 1.5, "sizes": [1, 2]}} for number in PROBES]
     return {
@@ -64,6 +67,7 @@ def a_check() -> dict[str, dict]:
                                     "random/1": cell(problem="program 7: other bytes")}, "random_programs": 1000},
         "examples": {**base, "cells": examples, "minilm_weights": "random weights"},
         "torch": {**base, "cells": torch},
+        "peers": {**base, "cells": {"llama-decode/50": cell(rows=peers)}},
         "launch": {**base, "cells": {"hook": cell(added_ns=90.0)}, "added_ns": {"no_buffers": 50.0, "eight_buffers": 120.0}},
     }
 
@@ -110,7 +114,7 @@ class MeasurementsToDocs(unittest.TestCase):
         page = self.docs / "2026-11-21-nvidia-h100-80gb-hbm3"
         text = (page / "README.md").read_text()
         for part in ("Steps", "What only hardware can answer", "Conformance", "Programs with and without", "The link", "minilm",
-                     "Layers, kernels as fast", "PyTorch", "Launches", "A.C", "not supported", "program 7: other bytes",
+                     "Layers, kernels as fast", "PyTorch", "beside what users would pick", "the fsdp", "not installed: accelerate", "Launches", "A.C", "not supported", "program 7: other bytes",
                      "1000 random programs", "yes \\| no"):
             self.assertIn(part, text)
         self.assertNotIn("imulated", text)
@@ -160,8 +164,8 @@ class MeasurementsToDocs(unittest.TestCase):
                 content = a_check()
                 del content["doctor"], content["torch" if step == "examples" else "examples"]
                 del content[step]["cells"][name]
-                for other in ("training/times-cupti", "inference/accelerate"):
-                    content.get("torch", {}).get("cells", {}).pop(other, None)
+                content.get("torch", {}).get("cells", {}).pop("training/times-cupti", None)
+                del content["peers"]["cells"]["llama-decode/50"]["rows"][2]
                 self.convert(self.write(content))
                 self.assertEqual(self.still_open(), ALL)
 
