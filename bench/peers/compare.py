@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Runs models that do not fit the device with superpipe and with what users would pick instead, at equal device memory.
+"""Runs models that do not fit the device with superpipe and with what users would pick instead, at
+equal device memory.
 
-  bench/peers/compare.py [--simulate] [--models NAME,...] [--budgets PERCENT,...] [--peers NAME,...] [--runs N]
-                         [--json FILE] [--markdown FILE]
+  bench/peers/compare.py [--simulate] [--models NAME,...] [--budgets PERCENT,...]
+                         [--peers NAME,...] [--runs N] [--json FILE] [--markdown FILE]
 
-Each program is one process, so that its peaks are its own. A budget is what the device holds besides activations and the
-context: 50 is room for half of the weights (in training: of weights, gradients and moments). superpipe is given it by
---gpu-mem, another tool by its own knob, which is tried until its peak, as the device saw it, is the largest within the
-budget. A tool without a knob takes what it takes, and superpipe is then run with as much.
+Each program is one process, so that its peaks are its own. A budget is what the device holds
+besides activations and the context: 50 is room for half of the weights (in training: of weights,
+gradients and moments). superpipe is given it by --gpu-mem, another tool by its own knob, which is
+tried until its peak, as the device saw it, is the largest within the budget. A tool without a knob
+takes what it takes, and superpipe is then run with as much.
 
-Runs of all tools take turns, and figures are medians. With --json the runs are kept there after each, and a command that
-is given the same file goes on where the last one ended. Without --simulate the GPU is used; with it every figure is
-modelled by simgpu, and nothing is a measurement. Exit code 1 if a program failed or gave another output than plain PyTorch,
-2 where nothing can be run.
+Runs of all tools take turns, and figures are medians. With --json the runs are kept there after
+each, and a command that is given the same file goes on where the last one ended. Without --simulate
+the GPU is used; with it every figure is modelled by simgpu, and nothing is a measurement. Exit code
+1 if a program failed or gave another output than plain PyTorch, 2 where nothing can be run.
 """
 
 from __future__ import annotations
@@ -40,11 +42,20 @@ from judging import MIB, Row  # noqa: E402
 MODELS = ("llama-decode", "llama-prefill", "llama-training", "vit", "unet")
 BUDGETS = (75, 50, 25)
 FORMAT = 1
-# Of every simulated run: a link and products so slow, that modelled times are far above what Python takes on this machine;
-# driver calls cost time and take locks; two kernels of different streams run side by side.
-DEVICE = {"SIMGPU_H2D_GBPS": "0.2", "SIMGPU_D2H_GBPS": "0.2", "SIMGPU_DEVICE_GBPS": "2", "SIMGPU_HALF_TFLOPS": "0.1",
-          "SIMGPU_SINGLE_TFLOPS": "0.1", "SIMGPU_CALL_COSTS": "on", "SIMGPU_COMPUTE_ENGINES": "2"}
-# simgpu mixes the bytes of whole allocations: with one for each tensor, results do not depend on a cache's history.
+# Of every simulated run: a link and products so slow, that modelled times are far above what Python
+# takes on this machine; driver calls cost time and take locks; two kernels of different streams run
+# side by side.
+DEVICE = {
+    "SIMGPU_H2D_GBPS": "0.1",
+    "SIMGPU_D2H_GBPS": "0.1",
+    "SIMGPU_DEVICE_GBPS": "1",
+    "SIMGPU_HALF_TFLOPS": "0.05",
+    "SIMGPU_SINGLE_TFLOPS": "0.05",
+    "SIMGPU_CALL_COSTS": "on",
+    "SIMGPU_COMPUTE_ENGINES": "2",
+}
+# simgpu mixes the bytes of whole allocations: with one for each tensor, results do not depend on a
+# cache's history.
 ALLOCATOR = "backend:cudaMallocAsync"
 SUPERPIPE = {"superpipe-auto": "superpipe auto", "superpipe-k": "superpipe --k --k-prime"}
 PROBE = """import importlib.metadata as data, json
@@ -72,7 +83,10 @@ def default_superpipe() -> Path:
 
 
 def default_python() -> Path:
-    named, venv = os.environ.get("SUPERPIPE_TORCH_PYTHON"), ROOT / "build" / "frameworks-venv" / "bin" / "python3"
+    named, venv = (
+        os.environ.get("SUPERPIPE_TORCH_PYTHON"),
+        ROOT / "build" / "frameworks-venv" / "bin" / "python3",
+    )
     return Path(named) if named else venv if venv.exists() else Path(sys.executable)
 
 
@@ -85,18 +99,27 @@ class Bench:
 
     def probe(self) -> dict[str, str]:
         try:
-            found = subprocess.run([str(self.options.python), "-c", PROBE], capture_output=True, text=True)
+            found = subprocess.run(
+                [str(self.options.python), "-c", PROBE], capture_output=True, text=True
+            )
         except OSError as error:
             raise CannotRun(f"{self.options.python} cannot be run: {error.strerror}") from None
         packages = json.loads(found.stdout) if found.returncode == 0 else {}
         if "torch" not in packages:
             raise CannotRun(f"{self.options.python} has no torch; --python names another Python")
         if not self.options.superpipe.is_file():
-            raise CannotRun(f"{self.options.superpipe} is not there; build superpipe, or name it with --superpipe")
+            raise CannotRun(
+                f"{self.options.superpipe} is not there; build superpipe, or name it by "
+                "--superpipe"
+            )
         return packages
 
     def missing(self, peer: str) -> str:
-        absent = [name for name in peers.PEERS[peer].packages if name not in self.packages] if peer in peers.PEERS else []
+        absent = (
+            [name for name in peers.PEERS[peer].packages if name not in self.packages]
+            if peer in peers.PEERS
+            else []
+        )
         return f"not installed: {', '.join(absent)}" if absent else ""
 
     def run(self, model: str, peer: str, knob: int, flags: list) -> dict:
@@ -104,41 +127,85 @@ class Bench:
         managed = peer in SUPERPIPE
         with tempfile.TemporaryDirectory(prefix="superpipe-peers-") as folder:
             stats = Path(folder) / "simgpu.json"
-            variables = {name: value for name, value in os.environ.items()
-                         if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))}
+            variables = {
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("SUPERPIPE_", "SIMGPU_", "LD_PRELOAD"))
+            }
             variables |= {"SUPERPIPE_SHARED_FOLDER": folder, "PYTHONDONTWRITEBYTECODE": "1"}
             if "SUPERPIPE_DRIVER" in os.environ:
                 variables["SUPERPIPE_DRIVER"] = os.environ["SUPERPIPE_DRIVER"]
             if self.options.simulate:
-                variables |= self.options.device | {"SIMGPU_STATS": str(stats), "PYTORCH_ALLOC_CONF": ALLOCATOR}
+                variables |= self.options.device | {
+                    "SIMGPU_STATS": str(stats),
+                    "PYTORCH_ALLOC_CONF": ALLOCATOR,
+                }
                 if not managed:
                     variables["SUPERPIPE_OFF"] = "1"
-            words = [self.options.python, "-B", HERE / "worker.py", "--model", model, "--passes", self.options.passes,
-                     "--size", self.options.size, "--knob", knob, "--peer", "plain" if managed else peer,
-                     *(["--superpipe", self.options.superpipe] if managed else ["--count-copies"])]
+            words = [
+                self.options.python,
+                "-B",
+                HERE / "worker.py",
+                "--model",
+                model,
+                "--passes",
+                self.options.passes,
+                "--size",
+                self.options.size,
+                "--knob",
+                knob,
+                "--peer",
+                "plain" if managed else peer,
+                *(["--superpipe", self.options.superpipe] if managed else ["--count-copies"]),
+            ]
             if managed or self.options.simulate:
                 simulate = ["--simulate"] if self.options.simulate else []
-                words = [self.options.superpipe, "run", *simulate, *(flags if managed else []), "--", *words]
+                words = [
+                    self.options.superpipe,
+                    "run",
+                    *simulate,
+                    *(flags if managed else []),
+                    "--",
+                    *words,
+                ]
             begin = time.monotonic()
             with machine.DeviceMemoryWatch(not self.options.simulate) as memory:
                 try:
-                    ended = subprocess.run([str(word) for word in words], env=variables, cwd=folder, capture_output=True,
-                                           text=True, timeout=self.options.limit)
+                    ended = subprocess.run(
+                        [str(word) for word in words],
+                        env=variables,
+                        cwd=folder,
+                        capture_output=True,
+                        text=True,
+                        timeout=self.options.limit,
+                    )
                 except subprocess.TimeoutExpired:
                     return {"problem": f"no answer in {self.options.limit:.0f} s"}
             try:
                 figures = json.loads(ended.stdout.strip().splitlines()[-1])
             except (ValueError, IndexError):
-                said = [line for line in ended.stderr.strip().splitlines() if not line.startswith("superpipe: ")]
-                return {"problem": f"exit code {ended.returncode}: {said[-1][:200] if said else 'said nothing'}",
-                        "said": ended.stderr[-4000:]}
+                errors = [
+                    line
+                    for line in ended.stderr.strip().splitlines()
+                    if not line.startswith("superpipe: ")
+                ]
+                last = errors[-1] if errors else "said nothing"
+                return {
+                    "problem": f"exit code {ended.returncode}: {last[:200]}",
+                    "said": ended.stderr[-4000:],
+                }
             if self.options.simulate:
                 counted = json.loads(stats.read_text())
-                figures |= {"peak_bytes": counted["peak_bytes"], "overrun_share": counted["overrun_share"]}
+                figures |= {
+                    "peak_bytes": counted["peak_bytes"],
+                    "overrun_share": counted["overrun_share"],
+                }
                 # simgpu's device memory lies in the process.
                 figures["host_bytes"] = max(0, figures["host_bytes"] - counted["peak_bytes"])
             else:
-                figures["peak_bytes"] = memory.figures().get("driver_peak_bytes") or figures["torch_peak_bytes"]
+                figures["peak_bytes"] = (
+                    memory.figures().get("driver_peak_bytes") or figures["torch_peak_bytes"]
+                )
             return {"problem": "", **figures, "seconds": round(time.monotonic() - begin, 1)}
 
 
@@ -148,19 +215,34 @@ class Report:
     def __init__(self, file: Path | None, settings: dict) -> None:
         self.file, self.settings = file, settings
         self.cells: dict[str, list[dict]] = {}  # accepted runs by MODEL/BUDGET/PEER
-        self.tries: dict[str, dict[str, dict]] = {}  # the same, by knob, for those whose knob is sought
+        self.tries: dict[str, dict[str, dict]] = (
+            {}
+        )  # the same, by knob, for those whose knob is sought
         self.rows: list[dict] = []  # what was made of them, once all have run
         if file and file.is_file():
             before = json.loads(file.read_text())
             if before.get("settings") != settings:
-                raise CannotRun(f"{file} has runs with other settings; remove it, or name another file")
+                raise CannotRun(
+                    f"{file} has runs with other settings; remove it, or name another file"
+                )
             self.cells, self.tries = before["cells"], before["tries"]
 
     def write(self) -> None:
         if self.file:
             part = self.file.with_suffix(".part")
-            part.write_text(json.dumps({"format": FORMAT, "settings": self.settings, "rows": self.rows, "cells": self.cells,
-                                        "tries": self.tries}, indent=1) + "\n")
+            part.write_text(
+                json.dumps(
+                    {
+                        "format": FORMAT,
+                        "settings": self.settings,
+                        "rows": self.rows,
+                        "cells": self.cells,
+                        "tries": self.tries,
+                    },
+                    indent=1,
+                )
+                + "\n"
+            )
             os.replace(part, self.file)
 
     def add(self, key: str, figures: dict) -> None:
@@ -175,7 +257,9 @@ class Comparison:
     def runs(self, key: str) -> list[dict]:
         return self.report.cells.get(key, [])
 
-    def measure(self, key: str, round_number: int, knob: int = 0, flags: list | None = None) -> list[dict]:
+    def measure(
+        self, key: str, round_number: int, knob: int = 0, flags: list | None = None
+    ) -> list[dict]:
         """The runs of a cell, with one more if it has fewer than `round_number`."""
         model, _, peer = key.split("/")
         done = self.runs(key)
@@ -191,23 +275,35 @@ class Comparison:
             say(f"  {key}: {figures['problem']}")
         else:
             late = f", overrun {figures['overrun_share']:.1%}" if "overrun_share" in figures else ""
-            say(f"  {key}{remark}: {statistics.median(figures['pass_ms']):.0f} ms, {figures['peak_bytes'] / MIB:.0f} MiB"
-                f"{late} ({figures['seconds']:.0f} s)")
+            say(
+                f"  {key}{remark}: {statistics.median(figures['pass_ms']):.0f} ms, "
+                f"{figures['peak_bytes'] / MIB:.0f} MiB"
+                f"{late} ({figures['seconds']:.0f} s)"
+            )
 
     def fitted(self, key: str, budget: int, plain: dict, how: str, round_number: int) -> None:
         """Measures a cell whose knob has to be found first."""
         model, _, peer = key.split("/")
         layer = int(statistics.mean(plain["layer_bytes"])) * (4 if model == "llama-training" else 1)
         if peer == "hooks":  # moments stay on the host
-            layer = int(statistics.mean(plain["layer_bytes"])) * (2 if model == "llama-training" else 1)
+            layer = int(statistics.mean(plain["layer_bytes"])) * (
+                2 if model == "llama-training" else 1
+            )
         count = len(plain["layer_bytes"])
         room = budget - (plain["peak_bytes"] - self.state(model, plain))
-        step, lowest, highest = (layer, 0, budget) if how == "bytes" else (1, 0 if peer == "fsdp" else 1, count)
-        guess = max(lowest, min(highest, room if how == "bytes" else room // layer - (2 if peer == "fsdp" else 0)))
+        step, lowest, highest = (
+            (layer, 0, budget) if how == "bytes" else (1, 0 if peer == "fsdp" else 1, count)
+        )
+        guess = max(
+            lowest,
+            min(highest, room if how == "bytes" else room // layer - (2 if peer == "fsdp" else 0)),
+        )
         tried = self.report.tries.setdefault(key, {})
         while not any(run["problem"] for run in tried.values()):
             peaks = {int(knob): run["peak_bytes"] for knob, run in tried.items()}
-            wanted = judging.next_knob(peaks, budget, step, layer, lowest, highest) if peaks else guess
+            wanted = (
+                judging.next_knob(peaks, budget, step, layer, lowest, highest) if peaks else guess
+            )
             if wanted is None:
                 break
             figures = self.bench.run(model, peer, wanted, self.flags(peer, wanted, budget))
@@ -219,7 +315,9 @@ class Comparison:
             if not self.runs(key):
                 self.report.add(key, broken[0])
             return
-        knob = judging.best_knob({int(knob): run["peak_bytes"] for knob, run in tried.items()}, budget, layer)
+        knob = judging.best_knob(
+            {int(knob): run["peak_bytes"] for knob, run in tried.items()}, budget, layer
+        )
         if not self.runs(key):
             self.report.add(key, tried[str(knob)])
         self.measure(key, round_number, knob, self.flags(peer, knob, budget))
@@ -227,7 +325,7 @@ class Comparison:
     @staticmethod
     def flags(peer: str, knob: int, budget: int) -> list:
         if peer == "superpipe-k":
-            return ["--k", knob, "--k-prime", max(1, knob // 2)]
+            return ["--k", knob, *(["--k-prime", knob // 2] if knob > 1 else [])]
         return ["--gpu-mem", budget]
 
     @staticmethod
@@ -238,12 +336,25 @@ class Comparison:
     def chosen(self, model: str) -> tuple[list[str], list[str]]:
         """Peers without a knob, and those with one."""
         training = model == "llama-training"
-        names = [name for name, peer in peers.PEERS.items() if name != "plain"
-                 and name != ("fsdp" if training else "fsdp-training")]
-        wanted = lambda name: not self.options.peers or name.removesuffix("-training") in self.options.peers
-        fit = [name for name in names if wanted(name) and not self.bench.missing(name)
-               and (peers.PEERS[name].trains or not training)]
-        return [name for name in fit if not peers.PEERS[name].knob], [name for name in fit if peers.PEERS[name].knob]
+        names = [
+            name
+            for name, peer in peers.PEERS.items()
+            if name != "plain" and name != ("fsdp" if training else "fsdp-training")
+        ]
+        wanted = (
+            lambda name: not self.options.peers
+            or name.removesuffix("-training") in self.options.peers
+        )
+        fit = [
+            name
+            for name in names
+            if wanted(name)
+            and not self.bench.missing(name)
+            and (peers.PEERS[name].trains or not training)
+        ]
+        return [name for name in fit if not peers.PEERS[name].knob], [
+            name for name in fit if peers.PEERS[name].knob
+        ]
 
     def round(self, model: str, number: int) -> None:
         say(f"{model}, run {number} of {self.options.runs}")
@@ -256,11 +367,17 @@ class Comparison:
             self.measure(f"{model}/{percent}/superpipe-auto", number, flags=["--gpu-mem", budget])
             self.fitted(f"{model}/{percent}/superpipe-k", budget, plain, "layers", number)
             for name in with_knob:
-                self.fitted(f"{model}/{percent}/{name}", budget, plain, peers.PEERS[name].knob, number)
+                self.fitted(
+                    f"{model}/{percent}/{name}", budget, plain, peers.PEERS[name].knob, number
+                )
         for name in fixed:
             alone = self.measure(f"{model}/own/{name}", number)[0]
             if not alone["problem"]:
-                self.measure(f"{model}/as {name}/superpipe-auto", number, flags=["--gpu-mem", alone["peak_bytes"]])
+                self.measure(
+                    f"{model}/as {name}/superpipe-auto",
+                    number,
+                    flags=["--gpu-mem", alone["peak_bytes"]],
+                )
 
     def row(self, key: str) -> Row:
         model, budget, peer = key.split("/")
@@ -268,38 +385,70 @@ class Comparison:
         plain, described = plain_runs[0], peers.PEERS.get(peer)
         name = described.name if described else SUPERPIPE[peer]
         if any(run["problem"] for run in runs):
-            return Row(model, budget, peer, name, next(run["problem"] for run in runs if run["problem"]))
+            return Row(
+                model, budget, peer, name, next(run["problem"] for run in runs if run["problem"])
+            )
         figures, state = judging.merged(runs), self.state(model, plain)
-        given = (judging.budget_bytes(plain["peak_bytes"], state, int(budget)) if budget.isdigit() else
-                 self.runs(f"{model}/own/{budget[3:]}")[0]["peak_bytes"] if budget.startswith("as ") else 0)
+        given = (
+            judging.budget_bytes(plain["peak_bytes"], state, int(budget))
+            if budget.isdigit()
+            else (
+                self.runs(f"{model}/own/{budget[3:]}")[0]["peak_bytes"]
+                if budget.startswith("as ")
+                else 0
+            )
+        )
         link = statistics.median(run["link_bytes_per_second"] for run in plain_runs)
         plain_ms = judging.merged(plain_runs)["pass_ms"]
         bound = judging.bound_ms(plain_ms, plain["peak_bytes"], figures["peak_bytes"], state, link)
         knob = runs[0]["knob"]
-        words = {"superpipe-k": f"k={knob}, k'={max(1, knob // 2)}", "hooks": f"k={knob}, k'={max(1, knob // 2)}",
-                 "dispatch": f"max_memory {knob / MIB:.0f} MiB", "group-blocks": f"{knob} blocks a group",
-                 "fsdp": f"{knob} layers stay"}
+        words = {
+            "superpipe-k": f"k={knob}, k'={max(1, knob // 2)}",
+            "hooks": f"k={knob}, k'={max(1, knob // 2)}",
+            "dispatch": f"max_memory {knob / MIB:.0f} MiB",
+            "group-blocks": f"{knob} blocks a group",
+            "fsdp": f"{knob} layers stay",
+        }
         layer = int(statistics.mean(plain["layer_bytes"])) * (4 if model == "llama-training" else 1)
-        return Row(model, budget, peer, name, "", len(runs), words.get(peer, ""), figures["pass_ms"],
-                   figures["peak_bytes"], given, judging.memory_verdict(figures["peak_bytes"], given, layer) if given else "",
-                   figures["host_bytes"], figures["moved_bytes"], figures["pass_ms"] / bound,
-                   described.lines_changed() if described and peer != "plain" else 0,
-                   judging.output_verdict(runs, plain_runs, bool(described and described.steps_on_host),
-                                          self.options.simulate), figures["overrun"])
+        return Row(
+            model,
+            budget,
+            peer,
+            name,
+            "",
+            len(runs),
+            words.get(peer, ""),
+            figures["pass_ms"],
+            figures["peak_bytes"],
+            given,
+            judging.memory_verdict(figures["peak_bytes"], given, layer) if given else "",
+            figures["host_bytes"],
+            figures["moved_bytes"],
+            figures["pass_ms"] / bound,
+            described.lines_changed() if described and peer != "plain" else 0,
+            judging.output_verdict(
+                runs, plain_runs, bool(described and described.steps_on_host), self.options.simulate
+            ),
+            figures["overrun"],
+        )
 
     def rows(self) -> list[Row]:
         found = []
         for model in self.options.models:
             if not any(not run["problem"] for run in self.runs(f"{model}/all/plain")):
                 if runs := self.runs(f"{model}/all/plain"):
-                    found.append(Row(model, "all", "plain", peers.PEERS["plain"].name, runs[0]["problem"]))
+                    found.append(
+                        Row(model, "all", "plain", peers.PEERS["plain"].name, runs[0]["problem"])
+                    )
                 continue
             keys = [key for key in self.report.cells if key.startswith(f"{model}/")]
             found += [self.row(key) for key in keys]
             training = model == "llama-training"
             for name, peer in peers.PEERS.items():
                 if training and not peer.trains and name != "fsdp":
-                    found.append(Row(model, "own", name, peer.name, f"cannot train: {peer.why_not}"))
+                    found.append(
+                        Row(model, "own", name, peer.name, f"cannot train: {peer.why_not}")
+                    )
                 elif why := self.bench.missing(name):
                     found.append(Row(model, "own", name, peer.name, why))
         return found
@@ -307,16 +456,27 @@ class Comparison:
 
 def facts(bench: Bench, options: argparse.Namespace, link: list[float]) -> list[str]:
     packages = ", ".join(f"{name} {version}" for name, version in bench.packages.items())
-    lines = [f"Made by `bench/peers/compare.py{' --simulate' if options.simulate else ''} --size {options.size} "
-             f"--runs {options.runs} --passes {options.passes}` with {packages}."]
+    lines = [
+        f"Made by `bench/peers/compare.py{' --simulate' if options.simulate else ''} "
+        f"--size {options.size} "
+        f"--runs {options.runs} --passes {options.passes}` with {packages}."
+    ]
     if options.simulate:
         settings = " ".join(f"{name}={value}" for name, value in options.device.items())
-        lines += ["", f"**Simulated**: every time is modelled by simgpu, the same for all, with `{settings}` and "
-                  f"`PYTORCH_ALLOC_CONF={ALLOCATOR}`. A time with * is from a run in which more than 1 % of the time for which "
-                  "the engines were busy was lateness of the machine."]
+        lines += [
+            "",
+            f"**Simulated**: every time is modelled by simgpu, the same for all, with `{settings}` "
+            f"and `PYTORCH_ALLOC_CONF={ALLOCATOR}`. A time with * is from a run in which more than "
+            "1 % of the time for which "
+            "the engines were busy was lateness of the machine.",
+        ]
     if link:
-        lines += ["", f"The link moves {statistics.median(link) / 1e9:.2f} GB/s from pinned memory, measured in the same runs. "
-                  "Its bound is that of `judging.py`, for the device memory that each row really took."]
+        lines += [
+            "",
+            f"The link moves {statistics.median(link) / 1e9:.2f} GB/s from pinned memory, measured "
+            "in the same runs. "
+            "Its bound is that of `judging.py`, for the device memory that each row really took.",
+        ]
     return lines
 
 
@@ -325,39 +485,89 @@ def listed(text: str) -> list[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     known = [name for name in peers.PEERS if name not in ("plain", "fsdp-training")]
     parser.add_argument("--simulate", action="store_true", help="on simgpu; never implied")
-    parser.add_argument("--models", type=listed, default=list(MODELS), help=f"of {', '.join(MODELS)}; default all")
-    parser.add_argument("--budgets", type=listed, default=[str(percent) for percent in BUDGETS],
-                        help=f"percent of the weights; default {','.join(map(str, BUDGETS))}")
-    parser.add_argument("--peers", type=listed, default=[], help=f"of {', '.join(known)}; default all")
+    parser.add_argument(
+        "--models", type=listed, default=list(MODELS), help=f"of {', '.join(MODELS)}; default all"
+    )
+    parser.add_argument(
+        "--budgets",
+        type=listed,
+        default=[str(percent) for percent in BUDGETS],
+        help=f"percent of the weights; default {','.join(map(str, BUDGETS))}",
+    )
+    parser.add_argument(
+        "--peers", type=listed, default=[], help=f"of {', '.join(known)}; default all"
+    )
     parser.add_argument("--runs", type=int, default=3, help="of each program; default 3")
-    parser.add_argument("--passes", type=int, default=3, help="timed ones of each run, behind two others; default 3")
-    parser.add_argument("--size", choices=("tiny", "small", "large"),
-                        help="of the models; default large, with --simulate small")
-    parser.add_argument("--short", action="store_true", help="one run of tiny models with one budget: to see that it works")
-    parser.add_argument("--link", type=float, metavar="GBPS", help="with --simulate, of the link each way; default 0.2")
-    parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="of one program; default 300")
+    parser.add_argument(
+        "--passes", type=int, default=3, help="timed ones of each run, behind two others; default 3"
+    )
+    parser.add_argument(
+        "--size",
+        choices=("tiny", "small", "large"),
+        help="of the models; default large, with --simulate small",
+    )
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="one run of tiny models with one budget: to see that it works",
+    )
+    parser.add_argument(
+        "--link",
+        type=float,
+        metavar="GBPS",
+        help="with --simulate, of the link each way; default 0.1",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=300, metavar="SECONDS", help="of one program; default 300"
+    )
     parser.add_argument("--superpipe", type=Path, default=default_superpipe(), help="the command")
-    parser.add_argument("--python", type=Path, default=default_python(), help="a Python that has torch and the peers")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all runs there, and go on from there")
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=default_python(),
+        help="a Python that has torch and the peers",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep all runs there, and go on from there"
+    )
+    parser.add_argument(
+        "--report-only",
+        action="store_true",
+        help="make the tables of what --json has, and run nothing",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there")
     options = parser.parse_args()
-    for name, values, choices in (("--models", options.models, MODELS), ("--peers", options.peers, known)):
+    for name, values, choices in (
+        ("--models", options.models, MODELS),
+        ("--peers", options.peers, known),
+    ):
         if unknown := [value for value in values if value not in choices]:
-            parser.error(f"{name}: there is no {', '.join(unknown)}; there are {', '.join(choices)}")
+            parser.error(
+                f"{name}: there is no {', '.join(unknown)}; there are {', '.join(choices)}"
+            )
     if not all(value.isdigit() and 0 < int(value) < 100 for value in options.budgets):
         parser.error("--budgets takes percentages above 0 and below 100, such as 75,50,25")
     if options.runs < 1 or options.passes < 1:
         parser.error("--runs and --passes take numbers from 1 on")
     if options.short:
-        options.size, options.runs, options.budgets = options.size or "tiny", 1, options.budgets[1:2] or options.budgets
+        options.size, options.runs, options.budgets = (
+            options.size or "tiny",
+            1,
+            options.budgets[1:2] or options.budgets,
+        )
     options.budgets = [int(value) for value in options.budgets]
     options.size = options.size or ("small" if options.simulate else "large")
     options.device = dict(DEVICE) if options.simulate else {}
     if options.link and options.simulate:
-        options.device |= {"SIMGPU_H2D_GBPS": str(options.link), "SIMGPU_D2H_GBPS": str(options.link)}
+        options.device |= {
+            "SIMGPU_H2D_GBPS": str(options.link),
+            "SIMGPU_D2H_GBPS": str(options.link),
+        }
     options.superpipe = options.superpipe.absolute()
     options.python = options.python.absolute()
     return options
@@ -367,8 +577,13 @@ def main() -> int:
     options = parse()
     try:
         bench = Bench(options)
-        settings = {"simulated": options.simulate, "device": options.device, "size": options.size,
-                    "passes": options.passes, "packages": bench.packages}
+        settings = {
+            "simulated": options.simulate,
+            "device": options.device,
+            "size": options.size,
+            "passes": options.passes,
+            "packages": bench.packages,
+        }
         report = Report(options.json, settings)
     except CannotRun as problem:
         say(f"compare: {problem}")
@@ -377,21 +592,29 @@ def main() -> int:
         if why := bench.missing(name):
             say(f"{peers.PEERS[name].name}: {why}")
     comparison = Comparison(bench, report, options)
-    for number in range(1, options.runs + 1):
+    for number in range(1, 1 if options.report_only else options.runs + 1):
         for model in options.models:
             comparison.round(model, number)
     rows = comparison.rows()
     report.rows = [dataclasses.asdict(row) for row in rows]
     report.write()
-    link = [run["link_bytes_per_second"] for key, runs in report.cells.items() for run in runs
-            if "link_bytes_per_second" in run and key.split("/")[0] in options.models]
+    link = [
+        run["link_bytes_per_second"]
+        for key, runs in report.cells.items()
+        for run in runs
+        if "link_bytes_per_second" in run and key.split("/")[0] in options.models
+    ]
     page = judging.markdown(rows, facts(bench, options, link), options.simulate)
     if options.markdown:
         options.markdown.write_text(page)
     print(page)
     print("\n".join(judging.compact(rows)))
     failed = [row for row in rows if row.output == "other" or (row.problem and row.runs)]
-    failed += [row for row in rows if row.problem and not row.problem.startswith(("not installed", "cannot train"))]
+    failed += [
+        row
+        for row in rows
+        if row.problem and not row.problem.startswith(("not installed", "cannot train"))
+    ]
     return 1 if failed else 0
 
 

@@ -1,7 +1,8 @@
-"""The models that peers are compared with: plain PyTorch, in the proportions of models that people run, with seeded weights.
+"""The models that peers are compared with: plain PyTorch, in the proportions of models that people
+run, with seeded weights.
 
-Each is written as its user would write it and knows of no offloading. `layers` of a model are the modules that repeat,
-in the order of their execution; what lies outside them is small.
+Each is written as its user would write it and knows of no offloading. `layers` of a model are the
+modules that repeat, in the order of their execution; what lies outside them is small.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ class Size:
 
 SIZES = {
     "tiny": Size((4, 512, 1024), (4, 256, 1024), (4, 512, 2048), 64, 512, 32, 32, 56, 8),
-    # 216, 108, 225 and about 250 MiB: what a simulated device passes through in a fraction of a second.
+    # 216, 108, 225 and about 250 MiB: what a simulated device passes through in a fraction of a
+    # second.
     "small": Size((8, 1024, 3072), (8, 512, 1536), (8, 1024, 5120), 128, 2048, 128, 64, 112, 16),
     # 3.3, 1.6, 3.5 (ViT-bigG itself) and 1.7 GiB (Stable Diffusion's own U-Net).
-    "large": Size((32, 2048, 5632), (16, 2048, 5632), (48, 1664, 8192), 320, 32000, 1024, 512, 224, 64),
+    "large": Size(
+        (32, 2048, 5632), (16, 2048, 5632), (48, 1664, 8192), 320, 32000, 1024, 512, 224, 64
+    ),
 }
 
 
@@ -48,7 +52,9 @@ class RootMeanSquareNorm(nn.Module):
         return (x * scale.to(x.dtype)) * self.weight
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, mask: torch.Tensor | None = None) -> torch.Tensor:
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int, mask: torch.Tensor | None = None
+) -> torch.Tensor:
     """Attention of batches of rows; each matrix product is one launch."""
     split = lambda x: x.unflatten(-1, (heads, -1)).transpose(1, 2)
     q, k, v = split(q), split(k), split(v)
@@ -62,9 +68,13 @@ class LlamaLayer(nn.Module):
     def __init__(self, width: int, inner: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.before_attention, self.before_mlp = RootMeanSquareNorm(width), RootMeanSquareNorm(width)
+        self.before_attention, self.before_mlp = RootMeanSquareNorm(width), RootMeanSquareNorm(
+            width
+        )
         self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
-        self.gate, self.up = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False)
+        self.gate, self.up = nn.Linear(width, inner, bias=False), nn.Linear(
+            width, inner, bias=False
+        )
         self.down = nn.Linear(inner, width, bias=False)
 
     def forward(self, x, mask=None, cache=None, position=0):
@@ -122,7 +132,13 @@ class Vit(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, image):
-        x = image.unfold(2, 14, 14).unfold(3, 14, 14).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+        x = (
+            image.unfold(2, 14, 14)
+            .unfold(3, 14, 14)
+            .permute(0, 2, 3, 1, 4, 5)
+            .flatten(3)
+            .flatten(1, 2)
+        )
         x = self.patches(x) + self.positions
         for layer in self.layers:
             x = layer(x)
@@ -130,7 +146,8 @@ class Vit(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """A residual block of Stable Diffusion's U-Net, and where `context` is not 0 the transformer behind it."""
+    """A residual block of Stable Diffusion's U-Net, and where `context` is not 0 the transformer
+    behind it."""
 
     def __init__(self, channels_in: int, channels: int, time: int, context: int) -> None:
         super().__init__()
@@ -153,9 +170,13 @@ class CrossTransformer(nn.Module):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(3))
         self.enter, self.leave = nn.Linear(channels, channels), nn.Linear(channels, channels)
-        self.q1, self.k1, self.v1, self.o1 = (nn.Linear(channels, channels, bias=False) for _ in range(4))
+        self.q1, self.k1, self.v1, self.o1 = (
+            nn.Linear(channels, channels, bias=False) for _ in range(4)
+        )
         self.q2, self.o2 = nn.Linear(channels, channels, bias=False), nn.Linear(channels, channels)
-        self.k2, self.v2 = nn.Linear(context, channels, bias=False), nn.Linear(context, channels, bias=False)
+        self.k2, self.v2 = nn.Linear(context, channels, bias=False), nn.Linear(
+            context, channels, bias=False
+        )
         self.up, self.down = nn.Linear(channels, 8 * channels), nn.Linear(4 * channels, channels)
 
     def forward(self, image, context):
@@ -169,11 +190,16 @@ class CrossTransformer(nn.Module):
 
 
 class UNet(nn.Module):
-    """Stable Diffusion's: four levels of 1, 2, 4 and 4 times the channels, two blocks down and three up on each."""
+    """Stable Diffusion's: four levels of 1, 2, 4 and 4 times the channels, two blocks down and
+    three up on each."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        widths, time, context = [channels, 2 * channels, 4 * channels, 4 * channels], 4 * channels, 768 * channels // 320
+        widths, time, context = (
+            [channels, 2 * channels, 4 * channels, 4 * channels],
+            4 * channels,
+            768 * channels // 320,
+        )
         context -= context % 8
         self.channels, self.context = channels, context
         self.time = nn.Sequential(nn.Linear(channels, time), nn.SiLU(), nn.Linear(time, time))
@@ -188,10 +214,14 @@ class UNet(nn.Module):
             if level < 3:
                 self.samplers.append(nn.Conv2d(now, now, 3, stride=2, padding=1))
                 skips.append(now)
-        self.layers.extend(ResidualBlock(now, now, time, context if block == 0 else 0) for block in range(2))
+        self.layers.extend(
+            ResidualBlock(now, now, time, context if block == 0 else 0) for block in range(2)
+        )
         for level, width in reversed(list(enumerate(widths))):
             for _ in range(3):
-                self.layers.append(ResidualBlock(now + skips.pop(), width, time, context if level < 3 else 0))
+                self.layers.append(
+                    ResidualBlock(now + skips.pop(), width, time, context if level < 3 else 0)
+                )
                 now = width
             if level > 0:
                 self.samplers.append(nn.Conv2d(now, now, 3, padding=1))
@@ -232,6 +262,6 @@ def filled(model: nn.Module, dtype: torch.dtype) -> nn.Module:
             # Drawing each weight would take a large model ten seconds.
             shift = int(torch.randint(0, len(tile), (), generator=numbers))
             for begin in range(0, parameter.numel(), len(tile)):
-                part = parameter.view(-1)[begin:begin + len(tile)]
-                part.copy_(tile.roll(shift + begin // len(tile))[:len(part)])
+                part = parameter.view(-1)[begin : begin + len(tile)]
+                part.copy_(tile.roll(shift + begin // len(tile))[: len(part)])
     return model

@@ -1,7 +1,9 @@
-"""What a user writes to run a model that does not fit the device, with each of the tools that are compared.
+"""What a user writes to run a model that does not fit the device, with each of the tools that are
+compared.
 
-A peer's function is what its user adds to a script in place of `model.cuda()`; its lines, and those of what it names in
-`also`, are counted as lines changed. `knob` is what the peer has to say how much of the device it may take.
+A peer's function is what its user adds to a script in place of `model.cuda()`; its lines, and those
+of what it names in `also`, are counted as lines changed. `knob` is what the peer has to say how
+much of the device it may take.
 """
 
 from __future__ import annotations
@@ -26,14 +28,23 @@ class Peer:
     remark: str = ""
 
     def lines_changed(self) -> int:
-        """Lines of code in the function and in what it needs, without `def`, comments and documentation."""
+        """Lines of code in the function and in what it needs, without `def`, comments and
+        documentation."""
         return sum(code_lines(inspect.getsource(part)) - 1 for part in (self.apply, *self.also))
 
 
 def code_lines(source: str) -> int:
-    """Lines that hold code: none that are empty or hold only a comment or a string that nothing uses."""
+    """Lines that hold code: none that are empty or hold only a comment or a string that nothing
+    uses."""
     lines: set[int] = set()
-    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    ignored = (
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )
     statement: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NEWLINE:
@@ -52,37 +63,64 @@ def plain(model, knob):
 
 def accelerate_cpu_offload(model, knob):
     from accelerate import cpu_offload
+
     cpu_offload(model, execution_device="cuda:0")
 
 
 def accelerate_dispatch(model, knob):
     from accelerate import dispatch_model, infer_auto_device_map
-    device_map = infer_auto_device_map(model, max_memory={0: knob, "cpu": "1000GiB"},
-                                       no_split_module_classes=[type(layer).__name__ for layer in model.layers])
+
+    device_map = infer_auto_device_map(
+        model,
+        max_memory={0: knob, "cpu": "1000GiB"},
+        no_split_module_classes=[type(layer).__name__ for layer in model.layers],
+    )
     dispatch_model(model, device_map, main_device=0)
 
 
 def group_blocks(model, knob):
     from diffusers.hooks import apply_group_offloading
-    apply_group_offloading(model, onload_device=DEVICE, offload_device=HOST, offload_type="block_level",
-                           num_blocks_per_group=knob)
+
+    apply_group_offloading(
+        model,
+        onload_device=DEVICE,
+        offload_device=HOST,
+        offload_type="block_level",
+        num_blocks_per_group=knob,
+    )
 
 
 def group_blocks_streams(model, knob):
     from diffusers.hooks import apply_group_offloading
-    apply_group_offloading(model, onload_device=DEVICE, offload_device=HOST, offload_type="block_level",
-                           num_blocks_per_group=1, use_stream=True, record_stream=True)
+
+    apply_group_offloading(
+        model,
+        onload_device=DEVICE,
+        offload_device=HOST,
+        offload_type="block_level",
+        num_blocks_per_group=1,
+        use_stream=True,
+        record_stream=True,
+    )
 
 
 def group_leaves_streams(model, knob):
     from diffusers.hooks import apply_group_offloading
-    apply_group_offloading(model, onload_device=DEVICE, offload_device=HOST, offload_type="leaf_level",
-                           use_stream=True, record_stream=True)
+
+    apply_group_offloading(
+        model,
+        onload_device=DEVICE,
+        offload_device=HOST,
+        offload_type="leaf_level",
+        use_stream=True,
+        record_stream=True,
+    )
 
 
 def fsdp_for_inference(model, knob):
     import torch.distributed as dist
     from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
     dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)
     for index, layer in enumerate(model.layers):
         fully_shard(layer, reshard_after_forward=index >= knob, offload_policy=CPUOffloadPolicy())
@@ -92,6 +130,7 @@ def fsdp_for_inference(model, knob):
 def fsdp_for_training(model, knob):
     import torch.distributed as dist
     from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+
     dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1)
     for layer in model.layers:
         fully_shard(layer, offload_policy=CPUOffloadPolicy())
@@ -99,9 +138,11 @@ def fsdp_for_training(model, knob):
 
 
 class ForwardHooks:
-    """Superpipeline (Abbasi and Lim, 2024) as hooks: k of the layers are on the device, and k' at a time leave and arrive.
+    """Superpipeline (Abbasi and Lim, 2024) as hooks: k of the layers are on the device, and k' at a
+    time leave and arrive.
 
-    Where gradients are recomputed layer by layer, the layers are called again from the last to the first.
+    Where gradients are recomputed layer by layer, the layers are called again from the last to the
+    first.
     """
 
     def __init__(self, layers, k, k_prime):
@@ -117,7 +158,9 @@ class ForwardHooks:
         if index in self.present:
             return
         wanted = range(index, index + step * (self.k if not self.present else self.k_prime), step)
-        wanted = [other for other in wanted if 0 <= other < len(self.layers) and other not in self.present]
+        wanted = [
+            other for other in wanted if 0 <= other < len(self.layers) and other not in self.present
+        ]
         while len(self.present) + len(wanted) > self.k:
             self.move(self.present.pop(0), "cpu")
         for other in wanted:
@@ -142,23 +185,55 @@ def forward_hooks(model, knob):
     return ForwardHooks(model.layers, knob, max(1, knob // 2))
 
 
-DEVICE = HOST = None  # torch.device of each; the worker sets them, as a script would have them at hand
+DEVICE = HOST = (
+    None  # torch.device of each; the worker sets them, as a script would have them at hand
+)
 
 PEERS = {
     "plain": Peer("plain PyTorch, all of it on the device", plain, trains=True),
-    "cpu-offload": Peer("accelerate cpu_offload", accelerate_cpu_offload, packages=("torch", "accelerate"),
-                        why_not="its hooks leave no weights for backward"),
-    "dispatch": Peer("accelerate dispatch_model", accelerate_dispatch, "bytes", packages=("torch", "accelerate"),
-                     why_not="its hooks leave no weights for backward"),
-    "group-blocks": Peer("diffusers group offloading, blocks", group_blocks, "layers",
-                         packages=("torch", "diffusers"), why_not="for inference only"),
-    "group-blocks-streams": Peer("diffusers group offloading, blocks, streams", group_blocks_streams,
-                                 packages=("torch", "diffusers"), why_not="for inference only",
-                                 remark="with streams diffusers takes one block for each group"),
-    "group-leaves-streams": Peer("diffusers group offloading, leaves, streams", group_leaves_streams,
-                                 packages=("torch", "diffusers"), why_not="for inference only"),
+    "cpu-offload": Peer(
+        "accelerate cpu_offload",
+        accelerate_cpu_offload,
+        packages=("torch", "accelerate"),
+        why_not="its hooks leave no weights for backward",
+    ),
+    "dispatch": Peer(
+        "accelerate dispatch_model",
+        accelerate_dispatch,
+        "bytes",
+        packages=("torch", "accelerate"),
+        why_not="its hooks leave no weights for backward",
+    ),
+    "group-blocks": Peer(
+        "diffusers group offloading, blocks",
+        group_blocks,
+        "layers",
+        packages=("torch", "diffusers"),
+        why_not="for inference only",
+    ),
+    "group-blocks-streams": Peer(
+        "diffusers group offloading, blocks, streams",
+        group_blocks_streams,
+        packages=("torch", "diffusers"),
+        why_not="for inference only",
+        remark="with streams diffusers takes one block for each group",
+    ),
+    "group-leaves-streams": Peer(
+        "diffusers group offloading, leaves, streams",
+        group_leaves_streams,
+        packages=("torch", "diffusers"),
+        why_not="for inference only",
+    ),
     "fsdp": Peer("FSDP2 CPUOffloadPolicy", fsdp_for_inference, "layers"),
-    "fsdp-training": Peer("FSDP2 CPUOffloadPolicy", fsdp_for_training, trains=True, steps_on_host=True),
-    "hooks": Peer("the paper's method as forward hooks", forward_hooks, "layers", trains=True, steps_on_host=True,
-                  also=(ForwardHooks,)),
+    "fsdp-training": Peer(
+        "FSDP2 CPUOffloadPolicy", fsdp_for_training, trains=True, steps_on_host=True
+    ),
+    "hooks": Peer(
+        "the paper's method as forward hooks",
+        forward_hooks,
+        "layers",
+        trains=True,
+        steps_on_host=True,
+        also=(ForwardHooks,),
+    ),
 }

@@ -1,9 +1,11 @@
-"""One program of compare.py: a model, with one peer or none, in a process of its own. Its last line of output is JSON.
+"""One program of compare.py: a model, with one peer or none, in a process of its own. Its last line
+of output is JSON.
 
-    worker.py --model NAME --peer NAME [--knob N] [--passes N] [--size SIZE] [--superpipe COMMAND] [--count-copies]
+    worker.py --model NAME --peer NAME [--knob N] [--passes N] [--size SIZE] [--superpipe COMMAND]
+    [--count-copies]
 
-Times are the host's, from before a pass until the device has ended it. With --superpipe, what superpipe moves in the
-timed passes is asked of that command's `top`.
+Times are the host's, from before a pass until the device has ended it. With --superpipe, what
+superpipe moves in the timed passes is asked of that command's `top`.
 """
 
 from __future__ import annotations
@@ -114,8 +116,10 @@ def inputs_of(name: str, size: models.Size, model: torch.nn.Module, passes: int)
     if name == "llama-decode":
         width = size.llama[1]
         longest = size.prompt + passes + 2
-        caches = [tuple(torch.zeros(1, longest, width, dtype=torch.float16, device="cuda") for _ in "kv")
-                  for _ in range(size.llama[0])]
+        caches = [
+            tuple(torch.zeros(1, longest, width, dtype=torch.float16, device="cuda") for _ in "kv")
+            for _ in range(size.llama[0])
+        ]
         ids = torch.randint(0, size.vocabulary, (longest, 1, 1), generator=numbers).cuda()
         return lambda model, number: model(ids[number], None, caches, size.prompt + number)
     if name == "llama-prefill":
@@ -134,17 +138,24 @@ def inputs_of(name: str, size: models.Size, model: torch.nn.Module, passes: int)
 def moved_by_superpipe(command: str) -> tuple[int, int]:
     """What superpipe has moved so far for this process: bytes to the device, and to the host."""
     clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    found = subprocess.run([command, "top", "--once", "--json", str(os.getpid())], env=clean, capture_output=True,
-                           text=True)
+    found = subprocess.run(
+        [command, "top", "--once", "--json", str(os.getpid())],
+        env=clean,
+        capture_output=True,
+        text=True,
+    )
     try:
         (process,) = json.loads(found.stdout.strip().splitlines()[-1])["processes"]
         return process["counts"]["h2d_bytes"], process["counts"]["d2h_bytes"]
     except (ValueError, KeyError, IndexError) as error:
-        raise RuntimeError(f"{command} top: {error}: {found.stdout[:300]}{found.stderr[:300]}") from error
+        raise RuntimeError(
+            f"{command} top: {error}: {found.stdout[:300]}{found.stderr[:300]}"
+        ) from error
 
 
 def link_rate(model: torch.nn.Module) -> float:
-    """Bytes a second from pinned memory into the model's largest weight, the best of three copies."""
+    """Bytes a second from pinned memory into the model's largest weight, the best of three
+    copies."""
     target = max(model.parameters(), key=lambda parameter: parameter.numel()).data
     source = torch.empty(target.shape, dtype=target.dtype, pin_memory=True)
     best = 0.0
@@ -166,13 +177,19 @@ def measured(options: argparse.Namespace) -> dict:
     base_bytes = host_bytes("VmRSS")
     model = made(name, size)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    layer_bytes = [sum(parameter.numel() * parameter.element_size() for parameter in layer.parameters())
-                   for layer in model.layers]
+    layer_bytes = [
+        sum(parameter.numel() * parameter.element_size() for parameter in layer.parameters())
+        for layer in model.layers
+    ]
     peer = peers.PEERS[options.peer]
     helper = peer.apply(model, options.knob)
     if name == "llama-training":
-        ids = torch.randint(0, size.vocabulary, (1, size.training_tokens),
-                            generator=torch.Generator().manual_seed(2)).cuda()
+        ids = torch.randint(
+            0,
+            size.vocabulary,
+            (1, size.training_tokens),
+            generator=torch.Generator().manual_seed(2),
+        ).cuda()
         program = Training(model, ids, helper)
     else:
         program = Inference(model, inputs_of(name, size, model, options.passes))
@@ -186,11 +203,19 @@ def measured(options: argparse.Namespace) -> dict:
         torch.cuda.synchronize()
         pass_ms.append(1e3 * (time.perf_counter() - begin))
         first = first or digest(result)
-    answer = {"pass_ms": pass_ms[WARM:], "warm_ms": pass_ms[:WARM], "weights_bytes": weights, "layer_bytes": layer_bytes,
-              "torch_peak_bytes": torch.cuda.max_memory_allocated(), "first_digest": first}
+    answer = {
+        "pass_ms": pass_ms[WARM:],
+        "warm_ms": pass_ms[:WARM],
+        "weights_bytes": weights,
+        "layer_bytes": layer_bytes,
+        "torch_peak_bytes": torch.cuda.max_memory_allocated(),
+        "first_digest": first,
+    }
     if options.superpipe:
         moved = moved_by_superpipe(options.superpipe)
-        answer["moved_bytes"] = [(after - before) // options.passes for before, after in zip(moved_before, moved)]
+        answer["moved_bytes"] = [
+            (after - before) // options.passes for before, after in zip(moved_before, moved)
+        ]
     answer["host_bytes"] = max(0, host_bytes("VmHWM") - base_bytes)
     # One more pass, in each program: results compare only after as many.
     last = WARM + options.passes
@@ -208,7 +233,9 @@ def measured(options: argparse.Namespace) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--peer", required=True, choices=peers.PEERS)
     parser.add_argument("--knob", type=int, default=0)

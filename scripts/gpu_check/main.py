@@ -28,7 +28,7 @@ STEP_LIMIT_S = 480
 SPARE_S = 10  # of a step's limit, left for it to end by itself
 
 HELP = f"""\
-steps: {', '.join(STEPS)}; each takes {STEP_LIMIT_S // 60} minutes at most, all together about 25 on one data-centre GPU.
+steps: {', '.join(STEPS)}; each takes {STEP_LIMIT_S // 60} minutes at most, all together about 35 on one data-centre GPU.
 
 A step that fails does not stop the others. The results lie in one folder: summary.json (with the machine's description), a
 JSON file for each step, and logs.tar.gz; scripts/measurements_to_docs of a checkout makes pages of them. --resume goes on

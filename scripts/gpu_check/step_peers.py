@@ -1,4 +1,5 @@
-"""Step peers: superpipe beside what users would pick instead, at equal device memory, by bench/peers/compare.py."""
+"""Step peers: superpipe beside what users would pick instead, at equal device memory, by
+bench/peers/compare.py."""
 
 from __future__ import annotations
 
@@ -20,27 +21,48 @@ NOT_INSTALLED = "not installed"
 def compared(context: Context, python: str, model: str) -> dict:
     """The rows of one model. What has run is kept, so that --resume goes on within a model."""
     runs = context.folder.path / f"peers-{model}-runs.json"
-    words = [python, "-B", COMPARE, "--models", model, "--budgets", BUDGET, "--runs", 1, "--python", python, "--superpipe",
-             context.layout.superpipe, "--limit", PROGRAM_LIMIT_S, "--json", runs]
+    words = [
+        python,
+        "-B",
+        COMPARE,
+        "--models",
+        model,
+        "--budgets",
+        BUDGET,
+        "--runs",
+        1,
+        "--python",
+        python,
+        "--superpipe",
+        context.layout.superpipe,
+        "--limit",
+        PROGRAM_LIMIT_S,
+        "--json",
+        runs,
+    ]
     words += ["--simulate"] * context.simulated + ["--short"] * context.options.short
     finished = context.execute(words, context.environment(), context.time_left() + 1)
     try:
         found = json.loads(runs.read_text())
         rows = found["rows"]
     except (OSError, ValueError, KeyError):
-        return {"problem": finished.problem or "compare.py wrote no rows", "said": finished.stderr.splitlines()[-5:]}
+        return {
+            "problem": finished.problem or "compare.py wrote no rows",
+            "said": finished.stderr.splitlines()[-5:],
+        }
     return {"problem": judged(rows), "rows": rows, "settings": found["settings"]}
 
 
 def judged(rows: list[dict]) -> str:
-    """Why the comparison failed, empty if it did not: a peer that is not installed, cannot train or fails says nothing of
-    superpipe."""
+    """Why the comparison failed, empty if it did not: a peer that is not installed, cannot train or
+    fails says nothing of superpipe."""
     ours = [row for row in rows if row["peer"].startswith("superpipe")]
     if not ours:
         return next((row["problem"] for row in rows if row["problem"]), "superpipe was not run")
     for row in ours:
         if row["problem"] or row["output"] == "other":
-            return f"{row['name']} at {row['budget']}: {row['problem'] or 'other output than plain PyTorch'}"
+            why = row["problem"] or "other output than plain PyTorch"
+            return f"{row['name']} at {row['budget']}: {why}"
     return ""
 
 
@@ -58,4 +80,6 @@ def run(context: Context) -> None:
         context.cell(f"{model}/{BUDGET}", lambda: compared(context, python, model))
     rows = [row for cell in cells.values() for row in cell.get("rows", [])]
     absent = sorted({row["name"] for row in rows if row["problem"].startswith(NOT_INSTALLED)})
-    context.finish(f"{len(cells)} models{'; not installed: ' + ', '.join(absent) if absent else ''}")
+    context.finish(
+        f"{len(cells)} models{'; not installed: ' + ', '.join(absent) if absent else ''}"
+    )

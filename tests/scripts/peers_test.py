@@ -20,8 +20,17 @@ COMPARE = SOURCE / "bench" / "peers" / "compare.py"
 
 
 def row(peer: str, pass_ms: float, budget: str = "50", **more: object) -> Row:
-    more = {"name": f"the {peer}", "runs": 3, "memory": "equal", "times_bound": 1.5, "output": "same", **more}
-    return Row("llama", budget, peer, pass_ms=pass_ms, peak_bytes=60 * MIB, budget_bytes=60 * MIB, **more)
+    more = {
+        "name": f"the {peer}",
+        "runs": 3,
+        "memory": "equal",
+        "times_bound": 1.5,
+        "output": "same",
+        **more,
+    }
+    return Row(
+        "llama", budget, peer, pass_ms=pass_ms, peak_bytes=60 * MIB, budget_bytes=60 * MIB, **more
+    )
 
 
 class Bound(unittest.TestCase):
@@ -40,14 +49,22 @@ class Memory(unittest.TestCase):
 
     def test_peaks_are_equal_within_the_slack_only(self) -> None:
         budget, layer = 400 * MIB, 26 * MIB
-        for peak, verdict in ((400, "equal"), (407, "equal"), (409, "more"), (375, "equal"), (373, "less")):
+        for peak, verdict in (
+            (400, "equal"),
+            (407, "equal"),
+            (409, "more"),
+            (375, "equal"),
+            (373, "less"),
+        ):
             self.assertEqual(judging.memory_verdict(peak * MIB, budget, layer), verdict, peak)
 
 
 class Knob(unittest.TestCase):
     """The search, over a device whose peak is `base` and a layer for each step."""
 
-    def found(self, guess: int, base: int, budget: int, layer: int = 10, highest: int = 12) -> tuple[int, dict]:
+    def found(
+        self, guess: int, base: int, budget: int, layer: int = 10, highest: int = 12
+    ) -> tuple[int, dict]:
         tried = {}
         knob = guess
         while knob is not None:
@@ -64,7 +81,9 @@ class Knob(unittest.TestCase):
 
     def test_tries_few(self) -> None:
         for guess in range(1, 13):
-            self.assertLessEqual(len(self.found(guess, base=100, budget=152)[1]), judging.MOST_TRIES)
+            self.assertLessEqual(
+                len(self.found(guess, base=100, budget=152)[1]), judging.MOST_TRIES
+            )
 
     def test_that_never_fits_gives_the_least(self) -> None:
         self.assertEqual(self.found(3, base=100, budget=50)[0], 1)
@@ -74,13 +93,32 @@ class Knob(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    RUN = {"pass_ms": [9.0, 5.0, 6.0], "peak_bytes": 7, "host_bytes": 3, "moved_bytes": [4, 0], "overrun_share": 0.001,
-           "digest": "a", "first_digest": "f"}
+    RUN = {
+        "pass_ms": [9.0, 5.0, 6.0],
+        "peak_bytes": 7,
+        "host_bytes": 3,
+        "moved_bytes": [4, 0],
+        "overrun_share": 0.001,
+        "digest": "a",
+        "first_digest": "f",
+    }
 
     def test_of_a_cell_are_one_by_medians_and_largest_peaks(self) -> None:
-        others = [{**self.RUN, "pass_ms": [8.0], "peak_bytes": 9}, {**self.RUN, "pass_ms": [7.0], "overrun_share": 0.5}]
+        others = [
+            {**self.RUN, "pass_ms": [8.0], "peak_bytes": 9},
+            {**self.RUN, "pass_ms": [7.0], "overrun_share": 0.5},
+        ]
         found = judging.merged([self.RUN, *others])
-        self.assertEqual(found, {"pass_ms": 7.0, "peak_bytes": 9, "host_bytes": 3, "moved_bytes": (4, 0), "overrun": 0.5})
+        self.assertEqual(
+            found,
+            {
+                "pass_ms": 7.0,
+                "peak_bytes": 9,
+                "host_bytes": 3,
+                "moved_bytes": (4, 0),
+                "overrun": 0.5,
+            },
+        )
 
     def test_are_compared_with_plain_pytorch(self) -> None:
         other = {**self.RUN, "digest": "b"}
@@ -91,29 +129,50 @@ class Runs(unittest.TestCase):
 
     def test_whose_optimizer_is_on_the_host_compare_by_the_first_step_on_simgpu(self) -> None:
         other = {**self.RUN, "digest": "b"}
-        self.assertEqual(judging.output_verdict([other], [self.RUN], True, True), "same in the first step")
+        self.assertEqual(
+            judging.output_verdict([other], [self.RUN], True, True), "same in the first step"
+        )
         self.assertEqual(judging.output_verdict([other], [self.RUN], True, False), "other")
-        self.assertEqual(judging.output_verdict([{**other, "first_digest": "g"}], [self.RUN], True, True), "other")
+        self.assertEqual(
+            judging.output_verdict([{**other, "first_digest": "g"}], [self.RUN], True, True),
+            "other",
+        )
 
 
 class Tables(unittest.TestCase):
-    ROWS = [row("plain", 10, "all", memory=""), row("superpipe-auto", 100), row("hooks", 250, lines_changed=29),
-            row("dispatch", 80, name="accelerate dispatch_model"), row("cpu-offload", 300, "own"),
-            row("superpipe-auto", 200, "as cpu-offload"), row("fsdp", 0, "own", problem="not installed: torch", runs=0),
-            row("late", 120, overrun=0.02)]
+    ROWS = [
+        row("plain", 10, "all", memory=""),
+        row("superpipe-auto", 100),
+        row("hooks", 250, lines_changed=29),
+        row("dispatch", 80, name="accelerate dispatch_model"),
+        row("cpu-offload", 300, "own"),
+        row("superpipe-auto", 200, "as cpu-offload"),
+        row("fsdp", 0, "own", problem="not installed: torch", runs=0),
+        row("late", 120, overrun=0.02),
+    ]
 
     def test_a_losing_row_stays_and_is_named(self) -> None:
-        self.assertEqual(judging.losses(self.ROWS), ["llama, 50 %: accelerate dispatch_model 80 ms, superpipe 100 ms"])
+        self.assertEqual(
+            judging.losses(self.ROWS),
+            ["llama, 50 %: accelerate dispatch_model 80 ms, superpipe 100 ms"],
+        )
         page = judging.markdown(self.ROWS, ["facts"], True)
         self.assertIn("| accelerate dispatch_model | 80 | 1.50 | 0.80 |", page)
-        self.assertIn("- llama, 50 %: accelerate dispatch_model 80 ms", page.partition("## Where superpipe loses")[2])
+        self.assertIn(
+            "- llama, 50 %: accelerate dispatch_model 80 ms",
+            page.partition("## Where superpipe loses")[2],
+        )
 
     def test_nothing_lost_is_said(self) -> None:
         self.assertTrue(judging.markdown(self.ROWS[:3], [], True).endswith("Nowhere.\n"))
 
     def test_each_heading_says_whether_it_is_simulated(self) -> None:
         for simulated, word in ((True, "simulated"), (False, "measured")):
-            headings = [line for line in judging.markdown(self.ROWS, [], simulated).splitlines() if line.startswith("#")]
+            headings = [
+                line
+                for line in judging.markdown(self.ROWS, [], simulated).splitlines()
+                if line.startswith("#")
+            ]
             self.assertGreater(len(headings), 2)
             for heading in headings:
                 self.assertIn(word, heading)
@@ -128,18 +187,27 @@ class Tables(unittest.TestCase):
         self.assertIn("| the late | 120* |", page)
 
     def test_rows_have_all_columns(self) -> None:
-        lines = [line for line in judging.markdown(self.ROWS, [], True).splitlines() if line.startswith("|")]
+        lines = [
+            line
+            for line in judging.markdown(self.ROWS, [], True).splitlines()
+            if line.startswith("|")
+        ]
         self.assertEqual({line.count("|") for line in lines}, {len(judging.COLUMNS) + 1})
 
     def test_the_short_table_has_the_fastest_that_took_no_more(self) -> None:
         rows = [*self.ROWS, row("greedy", 20, memory="more")]
-        self.assertEqual(judging.compact(rows)[2:],
-                         ["| llama | 50 % | 100 | 1.50 | accelerate dispatch_model | 80 | 0.80 x |"])
+        self.assertEqual(
+            judging.compact(rows)[2:],
+            ["| llama | 50 % | 100 | 1.50 | accelerate dispatch_model | 80 | 0.80 x |"],
+        )
 
 
 class Lines(unittest.TestCase):
     def test_of_code_are_counted_without_comments_and_documentation(self) -> None:
-        source = 'def f(x):\n    """Says\n    much."""\n\n    # why\n    y = (x +\n         1)  # so\n    return y\n'
+        source = (
+            'def f(x):\n    """Says\n    much."""\n\n    # why\n'
+            "    y = (x +\n         1)  # so\n    return y\n"
+        )
         self.assertEqual(peers.code_lines(source), 4)
 
     def test_a_peer_s_are_those_of_its_function_and_of_what_it_needs(self) -> None:
@@ -149,17 +217,25 @@ class Lines(unittest.TestCase):
 
     def test_no_peer_is_imported_before_its_function_runs(self) -> None:
         tree = ast.parse((SOURCE / "bench" / "peers" / "peers.py").read_text())
-        names = [name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names]
+        names = [
+            name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names
+        ]
         self.assertLessEqual(set(names), sys.stdlib_module_names)
 
 
 class Command(unittest.TestCase):
     def compare(self, *words: object) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, "-B", str(COMPARE), *map(str, words)], capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-B", str(COMPARE), *map(str, words)], capture_output=True, text=True
+        )
 
     def test_refuses_what_there_is_not(self) -> None:
-        for words, says in ((("--models", "bert"), "there is no bert"), (("--budgets", "0,50"), "percentages above 0"),
-                            (("--peers", "magic"), "there is no magic"), (("--runs", 0), "from 1 on")):
+        for words, says in (
+            (("--models", "bert"), "there is no bert"),
+            (("--budgets", "0,50"), "percentages above 0"),
+            (("--peers", "magic"), "there is no magic"),
+            (("--runs", 0), "from 1 on"),
+        ):
             finished = self.compare(*words)
             self.assertEqual(finished.returncode, 2, finished.stderr)
             self.assertIn(says, finished.stderr)
@@ -170,18 +246,23 @@ class Command(unittest.TestCase):
             bare.write_text("#!/bin/sh\necho '{}'\n")
             bare.chmod(0o755)
             torch = Path(folder) / "torch"
-            torch.write_text("#!/bin/sh\necho '{\"torch\": \"2\"}'\n")
+            torch.write_text('#!/bin/sh\necho \'{"torch": "2"}\'\n')
             torch.chmod(0o755)
-            for words, says in ((("--python", "/no/such"), "cannot be run"), (("--python", bare), "has no torch"),
-                                (("--python", torch, "--superpipe", "/no/such"), "/no/such is not there")):
+            for words, says in (
+                (("--python", "/no/such"), "cannot be run"),
+                (("--python", bare), "has no torch"),
+                (("--python", torch, "--superpipe", "/no/such"), "/no/such is not there"),
+            ):
                 finished = self.compare(*words)
-                self.assertEqual((finished.returncode, finished.stderr.count("\n")), (2, 1), finished.stderr)
+                self.assertEqual(
+                    (finished.returncode, finished.stderr.count("\n")), (2, 1), finished.stderr
+                )
                 self.assertIn(says, finished.stderr)
 
     def test_refuses_runs_with_other_settings(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             python, file = Path(folder) / "python", Path(folder) / "runs.json"
-            python.write_text("#!/bin/sh\necho '{\"torch\": \"2\"}'\n")
+            python.write_text('#!/bin/sh\necho \'{"torch": "2"}\'\n')
             python.chmod(0o755)
             file.write_text(json.dumps({"settings": {"size": "other"}, "cells": {}, "tries": {}}))
             finished = self.compare("--python", python, "--superpipe", python, "--json", file)
@@ -190,7 +271,13 @@ class Command(unittest.TestCase):
 
 
 class Step(unittest.TestCase):
-    OURS = {"peer": "superpipe-auto", "name": "superpipe auto", "budget": "50", "problem": "", "output": "same"}
+    OURS = {
+        "peer": "superpipe-auto",
+        "name": "superpipe auto",
+        "budget": "50",
+        "problem": "",
+        "output": "same",
+    }
 
     def test_is_judged_by_superpipe_s_rows(self) -> None:
         peer = {**self.OURS, "peer": "dispatch", "problem": "not installed: accelerate"}
@@ -200,7 +287,9 @@ class Step(unittest.TestCase):
 
     def test_without_rows_of_superpipe_says_why(self) -> None:
         self.assertEqual(step_peers.judged([]), "superpipe was not run")
-        self.assertEqual(step_peers.judged([{**self.OURS, "peer": "plain", "problem": "no GPU"}]), "no GPU")
+        self.assertEqual(
+            step_peers.judged([{**self.OURS, "peer": "plain", "problem": "no GPU"}]), "no GPU"
+        )
 
 
 if __name__ == "__main__":
