@@ -57,6 +57,8 @@ DEVICE = {
 # simgpu mixes the bytes of whole allocations: with one for each tensor, results do not depend on a
 # cache's history.
 ALLOCATOR = "backend:cudaMallocAsync"
+# On a GPU, where the default is a share of the whole device.
+HEADROOM = "64M"
 SUPERPIPE = {"superpipe-auto": "superpipe auto", "superpipe-k": "superpipe --k --k-prime"}
 PROBE = """import importlib.metadata as data, json
 found = {}
@@ -159,11 +161,11 @@ class Bench:
                 *(["--superpipe", self.options.superpipe] if managed else ["--count-copies"]),
             ]
             if managed or self.options.simulate:
-                simulate = ["--simulate"] if self.options.simulate else []
+                ours = ["--simulate"] if self.options.simulate else ["--headroom", HEADROOM]
                 words = [
                     self.options.superpipe,
                     "run",
-                    *simulate,
+                    *ours,
                     *(flags if managed else []),
                     "--",
                     *words,
@@ -300,7 +302,7 @@ class Comparison:
         )
         tried = self.report.tries.setdefault(key, {})
         while not any(run["problem"] for run in tried.values()):
-            peaks = {int(knob): run["peak_bytes"] for knob, run in tried.items()}
+            peaks = self.peaks(tried)
             wanted = (
                 judging.next_knob(peaks, budget, step, layer, lowest, highest) if peaks else guess
             )
@@ -311,16 +313,21 @@ class Comparison:
             self.tell(key, figures, f" knob {wanted}")
             tried[str(wanted)] = figures
             self.report.write()
-        if broken := [run for run in tried.values() if run["problem"]]:
+        peaks = self.peaks(tried)
+        if not peaks:
             if not self.runs(key):
-                self.report.add(key, broken[0])
+                self.report.add(key, next(iter(tried.values())))
             return
-        knob = judging.best_knob(
-            {int(knob): run["peak_bytes"] for knob, run in tried.items()}, budget, layer
-        )
+        # A knob that did not work ends the search: the best of those that did counts.
+        knob = judging.best_knob(peaks, budget, layer)
+        broken = [f"{knob}: {run['problem']}" for knob, run in tried.items() if run["problem"]]
         if not self.runs(key):
-            self.report.add(key, tried[str(knob)])
+            self.report.add(key, {**tried[str(knob)], "broken_knobs": broken})
         self.measure(key, round_number, knob, self.flags(peer, knob, budget))
+
+    @staticmethod
+    def peaks(tried: dict[str, dict]) -> dict[int, int]:
+        return {int(knob): run["peak_bytes"] for knob, run in tried.items() if not run["problem"]}
 
     @staticmethod
     def flags(peer: str, knob: int, budget: int) -> list:

@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 sys.path[:0] = [str(SOURCE / "bench" / "peers"), str(SOURCE / "scripts" / "gpu_check")]
-import judging  # noqa: E402  (found through the path above, as are all below)
+import compare  # noqa: E402  (found through the path above, as are all below)
+import judging  # noqa: E402
 import peers  # noqa: E402
 import step_peers  # noqa: E402
 from judging import MIB, Row  # noqa: E402
@@ -268,6 +271,43 @@ class Command(unittest.TestCase):
             finished = self.compare("--python", python, "--superpipe", python, "--json", file)
             self.assertEqual(finished.returncode, 2, finished.stderr)
             self.assertIn("has runs with other settings", finished.stderr)
+
+
+class Fitted(unittest.TestCase):
+    """The search over programs, of which some do not work."""
+
+    PLAIN = {
+        "layer_bytes": [10 * MIB] * 8,
+        "weights_bytes": 80 * MIB,
+        "peak_bytes": 180 * MIB,
+    }
+
+    def cells(self, works) -> dict:
+        def run(_model: str, _peer: str, knob: int, _flags: list) -> dict:
+            if not works(knob):
+                return {"problem": "no answer"}
+            return {"problem": "", "pass_ms": [1.0], "peak_bytes": (100 + 10 * knob) * MIB, "seconds": 1}
+
+        bench = types.SimpleNamespace(run=run)
+        report = compare.Report(None, {})
+        options = types.SimpleNamespace(runs=1)
+        comparison = compare.Comparison(bench, report, options)
+        comparison.tell = lambda *_: None
+        comparison.fitted("m/50/hooks", 140 * MIB, self.PLAIN, "layers", 1)
+        return report.cells
+
+    def test_takes_the_largest_that_fits(self) -> None:
+        (run,) = self.cells(lambda knob: True)["m/50/hooks"]
+        self.assertEqual((run["knob"], run["broken_knobs"]), (4, []))
+
+    def test_that_breaks_down_has_the_problem(self) -> None:
+        (run,) = self.cells(lambda knob: False)["m/50/hooks"]
+        self.assertEqual(run["problem"], "no answer")
+
+    def test_that_breaks_down_later_takes_what_worked(self) -> None:
+        with mock.patch.object(judging, "next_knob", lambda tried, *_: 5 if 5 not in tried else None):
+            (run,) = self.cells(lambda knob: knob < 5)["m/50/hooks"]
+        self.assertEqual((run["knob"], run["broken_knobs"]), (4, ["5: no answer"]))
 
 
 class Step(unittest.TestCase):
