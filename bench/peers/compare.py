@@ -410,7 +410,7 @@ class Comparison:
         bound = judging.bound_ms(plain_ms, plain["peak_bytes"], figures["peak_bytes"], state, link)
         knob = runs[0]["knob"]
         words = {
-            "superpipe-k": f"k={knob}, k'={max(1, knob // 2)}",
+            "superpipe-k": f"k={knob}, k'={knob // 2}" if knob > 1 else "k=1",
             "hooks": f"k={knob}, k'={max(1, knob // 2)}",
             "dispatch": f"max_memory {knob / MIB:.0f} MiB",
             "group-blocks": f"{knob} blocks a group",

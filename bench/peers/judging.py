@@ -11,7 +11,7 @@ MIB = 1 << 20
 SLACK_SHARE = 0.02
 SLACK_BYTES = 4 * MIB
 MOST_OVERRUN = 0.01
-MOST_TRIES = 4
+MOST_TRIES = 5
 
 
 def bound_ms(plain_ms: float, plain_peak: int, peak: int, state: int, link: float) -> float:
@@ -65,11 +65,10 @@ def next_knob(
     if room < layer or best >= highest:
         return None
     wanted = min(highest, best + step * max(1, room // (2 * layer)))
-    return (
-        wanted
-        if wanted not in tried and all(wanted < knob for knob in tried if knob > best)
-        else None
-    )
+    too_large = min((knob for knob in tried if knob > best), default=None)
+    if too_large is not None and wanted >= too_large:
+        wanted = best + (too_large - best) // step // 2 * step
+    return wanted if wanted > best else None
 
 
 def best_knob(tried: dict[int, int], budget: int, layer: int) -> int:

@@ -34,27 +34,16 @@ class Peer:
 
 
 def code_lines(source: str) -> int:
-    """Lines that hold code: none that are empty or hold only a comment or a string that nothing
-    uses."""
-    lines: set[int] = set()
-    ignored = (
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    )
-    statement: list[tokenize.TokenInfo] = []
+    """Lines of code, each statement one however it is wrapped; no comments and no documentation."""
+    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines, kinds = 0, set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NEWLINE:
-            if any(part.type != tokenize.STRING for part in statement):
-                for part in statement:
-                    lines.update(range(part.start[0], part.end[0] + 1))
-            statement = []
+            lines += bool(kinds - {tokenize.STRING})
+            kinds = set()
         elif token.type not in ignored:
-            statement.append(token)
-    return len(lines)
+            kinds.add(token.type)
+    return lines
 
 
 def plain(model, knob):
