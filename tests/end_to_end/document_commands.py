@@ -25,7 +25,9 @@ FENCE = re.compile(
     r"(?:<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-MARK = re.compile(r"run|run with (?:torch|wheel)|run by (?P<path>\S+)|needs a GPU|file: (?P<name>\S+)")
+MARK = re.compile(
+    r"run|run with (?:torch|wheel)|run by (?P<path>\S+)|needs a GPU|file: (?P<name>\S+)"
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def steps_of(document: str) -> list[Step]:
 
 
 def shape(line: str) -> str:
-    """A line without its figures: numbers with their units, and a sign in brackets, are "#", and any blanks are one."""
+    """A line without its figures: numbers with their units, and a sign in brackets, are "#", and any
+    blanks are one."""
     line = re.sub(r"(?:(?<=\()[+-])?\b\d[\d.]*(?: ?(?:B|KiB|MiB|GiB|ns|us|ms|s)\b)?", "#", line)
     return " ".join(line.split())
 
@@ -88,7 +91,14 @@ def missing_lines(expected: list[str], said: str) -> list[str]:
     for line in expected:
         begins = line.endswith(" ...")
         wanted = shape(line[:-4] if begins else line)
-        found = next((i for i in range(at, len(lines)) if lines[i] == wanted or (begins and lines[i].startswith(wanted))), None)
+        found = next(
+            (
+                i
+                for i in range(at, len(lines))
+                if lines[i] == wanted or (begins and lines[i].startswith(wanted))
+            ),
+            None,
+        )
         if found is None:
             missing.append(line)
         else:
@@ -126,19 +136,29 @@ class DocumentCase(unittest.TestCase):
         """Each has to succeed, and to print what stands there; `torch` is printed as python3."""
         settings: list[str] = []  # what later commands have to have, too
         for step in steps:
-            finished = subprocess.run(["bash", "-c", "\n".join([*settings, step.command])], cwd=self.folder, text=True,
-                                      env=self.environment, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, timeout=LIMIT)
+            finished = subprocess.run(
+                ["bash", "-c", "\n".join([*settings, step.command])],
+                cwd=self.folder,
+                text=True,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT,
+            )
             with self.subTest(step.command):
                 said = finished.stdout.replace(f"{self.folder}/", "")
                 if torch:
                     said = said.replace(torch, "python3")
                 self.assertEqual(finished.returncode, 0, said)
-                self.assertEqual(missing_lines(step.output, said), [], f"not in what it says:\n{said}")
+                self.assertEqual(
+                    missing_lines(step.output, said), [], f"not in what it says:\n{said}"
+                )
             if re.match(r"(export )?\w+=|source ", step.command):
                 settings.append(step.command)
 
     def assert_links_are_there(self, document: Path) -> None:
         for link in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if not link.startswith("https://"):
-                self.assertTrue((document.parent / link).is_file(), f"{document.relative_to(SOURCE)}: {link}")
+                self.assertTrue(
+                    (document.parent / link).is_file(), f"{document.relative_to(SOURCE)}: {link}"
+                )
