@@ -64,6 +64,20 @@ class CheckGenerated(unittest.TestCase):
                 self.assertIn(f"generated: {generator} agrees", accepted)
                 self.assertIn(f"generated: {generator} does not agree", rejected)
 
+    def test_rejects_a_table_of_settings_that_was_changed_by_hand(self) -> None:
+        page = self.root / "docs" / "settings.md"
+        good = page.read_text()
+        self.addCleanup(page.write_text, good)
+        self.assertEqual(self.check("scripts/settings_table"), (0, "generated: scripts/settings_table agrees\n"))
+        page.write_text(good.replace("; default 1M", "; default 2M"))
+        code, output = self.check("scripts/settings_table")
+        self.assertEqual(code, 1, output)
+        self.assertIn("scripts/settings_table does not agree", output)
+        # Where nothing is built, as in a fresh clone.
+        code, output = self.check("scripts/settings_table", SUPERPIPE_BUILD_DIR=str(self.root / "no-build"))
+        self.assertEqual(code, 0, output)
+        self.assertIn("scripts/settings_table is not checked: ", output)
+
     def test_a_wheel_that_is_named_is_read(self) -> None:
         (generator,) = (name for name in self.generated if name.endswith("/generate_names.py"))
         with tempfile.TemporaryDirectory() as empty:

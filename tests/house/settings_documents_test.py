@@ -1,4 +1,4 @@
-"""README's table of settings is what policy/settings.cc says, and manual pages are those that man can show."""
+"""The table of docs/settings.md is what policy/settings.cc says, and manual pages are those that man can show."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from hermetic import LIMIT  # noqa: E402  (found through the path above)
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 BUILD = Path(os.environ.get("SUPERPIPE_BUILD_DIR", SOURCE / "build" / "dev")).resolve()
-README = SOURCE / "README.md"
+PAGE = SOURCE / "docs" / "settings.md"
 K_ROW = "| `--k N` | `SUPERPIPE_K` | Layers kept on the device |\n"
 
 
@@ -24,18 +24,18 @@ def settings_table(*arguments: object) -> subprocess.CompletedProcess:
                           timeout=LIMIT)
 
 
-class ReadmeTable(unittest.TestCase):
+class SettingsTable(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory(prefix="superpipe-readme-")
+        folder = tempfile.TemporaryDirectory(prefix="superpipe-settings-")
         self.addCleanup(folder.cleanup)
-        self.copy = Path(folder.name) / "README.md"
+        self.copy = Path(folder.name) / "settings.md"
 
     def test_agrees_with_the_settings(self) -> None:
-        checked = settings_table("--check", README)
+        checked = settings_table("--check")
         self.assertEqual(checked.returncode, 0, checked.stderr)
 
     def test_a_difference_is_found_and_repaired(self) -> None:
-        good = README.read_text(encoding="utf-8")
+        good = PAGE.read_text(encoding="utf-8")
         rows = [line for line in good.splitlines(keepends=True) if line.startswith("| `--")]
         self.assertIn(K_ROW, rows)
         for what, bad in (("another default", good.replace("; default 1M", "; default 2M")),

@@ -1,6 +1,6 @@
-// Prints what is made of the command line's words and of the settings: README's table, manual
-// pages, and completion for shells. The build installs pages and completion, and
-// scripts/settings_table keeps README's table.
+// Prints what is made of the command line's words and of the settings: the table of
+// docs/settings.md, manual pages, and completion for shells. The build installs pages and
+// completion, and scripts/settings_table keeps the table.
 
 #include <exception>
 #include <filesystem>

@@ -1,12 +1,11 @@
-// README's table of settings.
+// The table of docs/settings.md.
 #pragma once
 
 #include <string>
 
 namespace superpipe::cli {
 
-/// README's table of settings in Markdown: one line each for head, rule and every setting that this
-/// version has.
+/// The table in Markdown: one line each for head, rule and every setting that this version has.
 [[nodiscard]] std::string settings_table();
 
 }  // namespace superpipe::cli
