@@ -9,16 +9,6 @@ programs that want to know of it. Importing it loads no library and no driver.
     subprocess.run(command, env={**os.environ, **superpipe.environment(gpu_mem="6G")})
 """
 
-from superpipe._process import (
-    Error,
-    NotActive,
-    environment,
-    is_active,
-    require_active,
-    set_budget,
-    stats,
-)
-
 __all__ = [
     "Error",
     "NotActive",
@@ -28,3 +18,13 @@ __all__ = [
     "set_budget",
     "stats",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What __all__ names, from superpipe._process: only then is that imported, because the console
+    scripts of superpipe import this package at each start and need nothing of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from superpipe import _process
+
+    return getattr(_process, name)
