@@ -145,8 +145,9 @@ class CannotRun(CommandCase):
 
     def test_folder_that_the_loader_cannot_name(self) -> None:
         self.install(self.root / "my programs")
-        self.assert_one_line(self.run_superpipe("run", "--", "true", environment=WITH_DRIVER), CANNOT_RUN,
-                             "space", "move it")
+        nowhere = {**WITH_DRIVER, "SUPERPIPE_SHARED_FOLDER": str(self.root / "no folder")}
+        self.assert_one_line(self.run_superpipe("run", "--", "true", environment=nowhere), CANNOT_RUN,
+                             "space", "no link to it", "move superpipe")
 
 
 class GoodRun(CommandCase):
