@@ -120,6 +120,17 @@ class Release(unittest.TestCase):
         (self.root / "build" / "released" / "superpipe-7.7.0.cdx.json").touch()
         self.assertNotIn("superpipe-7.7.0.cdx.json", self.assert_makes())
 
+    def test_leaves_files_of_others_alone(self) -> None:
+        folder = self.root / "build" / "released"
+        folder.mkdir(parents=True)
+        (folder / "superpipe-7.7.0.cdx.json").touch()
+        (folder / "thesis.txt").write_text("all of it")
+        finished = self.release()
+        self.assertEqual(finished.returncode, 1, finished.stdout + finished.stderr)
+        self.assertIn("thesis.txt, which no release made", finished.stderr)
+        self.assertEqual((folder / "thesis.txt").read_text(), "all of it")
+        self.assertTrue((folder / "superpipe-7.7.0.cdx.json").exists())
+
     def test_the_environment_makes_no_difference(self) -> None:
         first = self.assert_makes()
         other = self.assert_makes(
