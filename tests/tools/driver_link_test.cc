@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,12 @@ TEST_F(DriverLink, IsNotMadeWhereOthersMayReplaceIt) {
   std::filesystem::permissions(shared_, std::filesystem::perms::sticky_bit,
                                std::filesystem::perm_options::add);
   EXPECT_NE(folder_for(library()), "");
+}
+
+TEST_F(DriverLink, IsNotMadeInAFolderOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "another user's folder needs root or a user namespace";
+  ASSERT_EQ(::chown(shared_.c_str(), 12345, 12345), 0);
+  EXPECT_EQ(folder_for(library()), "");
 }
 
 TEST_F(DriverLink, IsNotMadeWhereTheLoaderCannotNameIt) {
