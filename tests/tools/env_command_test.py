@@ -15,7 +15,11 @@ PRINT = [sys.executable, "-c", PRINT_ENVIRONMENT]
 
 
 def ours(environment: dict[str, str]) -> dict[str, str]:
-    """What superpipe may have set, without empty settings, which are as good as none."""
+    """What superpipe may have set, without empty settings, which are as good as none, and without
+    the folder of links, which run alone makes."""
+    folders = environment.get("LD_LIBRARY_PATH", "").split(":")
+    kept = ":".join(folder for folder in folders if "/superpipe-links-" not in folder)
+    environment = {**environment, "LD_LIBRARY_PATH": kept}
     return {
         name: text
         for name, text in environment.items()
@@ -151,16 +155,16 @@ class Refused(EnvCase):
         self.assert_one_line(finished, BAD_USAGE, "SUPERPIPE_OFF=1")
 
     def test_parts_that_are_missing(self) -> None:
-        finished = self.run_superpipe("env", "--runtime", "/no/such/folder")
+        finished = self.run_superpipe("env", "--format", "json", "--runtime", "/no/such/folder")
         self.assert_one_line(finished, CANNOT_RUN, "missing", "/no/such/folder/superpipe/lib")
         self.library.unlink()
         finished = self.run_superpipe("env", "--format", "json")
         self.assert_one_line(finished, CANNOT_RUN, "missing", str(self.library))
 
-    def test_a_folder_that_a_container_cannot_name(self) -> None:
+    def test_a_folder_that_the_loader_cannot_name(self) -> None:
+        # A link would not last as long as what is printed.
         self.install(self.root / "a folder")
-        self.assertEqual(self.run_superpipe("env").returncode, 0)  # by a link of this machine
-        for format_name in ("docker", "k8s"):
+        for format_name in ("json", "docker", "k8s"):
             finished = self.run_superpipe("env", "--format", format_name)
             self.assert_one_line(finished, CANNOT_RUN, str(self.prefix), "copy-runtime")
 
@@ -179,10 +183,21 @@ class Refused(EnvCase):
         gone = self.sh(f". {saved}; echo it goes on")
         self.assertEqual((gone.returncode, gone.stdout), (CANNOT_RUN, ""))
         self.assertIn(f"{self.library} cannot be read", gone.stderr)
+        # Where the library was gone before it is asked, too.
+        command = shlex.join([str(self.prefix / "bin" / "superpipe"), "env", "--gpu-mem", "6G"])
+        refused = self.sh(f'eval "$({command})"; echo it goes on')
+        self.assertEqual((refused.returncode, refused.stdout), (CANNOT_RUN, ""))
+        self.assertIn("a part of superpipe is missing", refused.stderr)
         # A terminal's shell stays, and sets nothing.
         words = ["sh", "-i", "-c", f'. {saved}; echo "<$SUPERPIPE_GPU_MEM>"']
         stays = subprocess.run(
-            words, env=clean_environment("LD_"), capture_output=True, text=True, timeout=LIMIT
+            words,
+            env=clean_environment("LD_", "ENV"),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
         )
         self.assertEqual(stays.stdout, "<>\n")
 

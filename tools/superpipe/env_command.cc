@@ -24,6 +24,11 @@ int fail_env(const std::string& line, int code) {
   return code;
 }
 
+// What ends a script that evaluates it, and leaves a terminal's shell alone.
+std::string ends_script(int code) {
+  return "case $- in *i*) ;; *) exit " + std::to_string(code) + " ;; esac\n";
+}
+
 // What environment_changes() puts in front of, or follows, besides the settings.
 constexpr const char* kOtherVariables[] = {"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "XLA_FLAGS",
                                            "SIMGPU_KERNELS"};
@@ -62,8 +67,7 @@ std::string shell_text(const std::vector<EnvironmentChange>& changes, const std:
                      ": programs that this shell starts run under superpipe.\n"
                      "if [ ! -r " +
                      shell_quoted(library) + " ]; then\n  echo " + shell_quoted(missing) +
-                     " >&2\n  case $- in *i*) ;; *) exit " + std::to_string(kCannotRun) +
-                     " ;; esac\nelse\n";
+                     " >&2\n  " + ends_script(kCannotRun) + "else\n";
   for (const EnvironmentChange& change : changes) {
     text += change.value ? "  export " + change.name + '=' + shell_quoted(*change.value) + '\n'
                          : "  unset " + change.name + '\n';
@@ -105,6 +109,13 @@ std::string format_of(const EnvOptions& options) {
   return options.format.empty() ? env_formats().front() : options.format;
 }
 
+// In vain for a shell that evaluates what is printed: `eval "$(false)"` goes on. So what refuses is
+// printed, too.
+int refuse_env(const EnvOptions& options, const std::string& line, int code) {
+  if (format_of(options) == "sh") std::cout << ends_script(code) << std::flush;
+  return fail_env(line, code);
+}
+
 }  // namespace
 
 const std::vector<std::string>& env_formats() {
@@ -139,8 +150,11 @@ std::optional<std::string> problem_with(const EnvOptions& options) {
              ": LD_PRELOAD cannot name a folder with a space, a colon or a semicolon";
     }
   }
-  for (const std::string& flag : options.run.flags) {
-    if (flag.find('\n') != std::string::npos) return "a value cannot have several lines";
+  const auto has_lines = [](const std::string& text) {
+    return text.find('\n') != std::string::npos;
+  };
+  if (has_lines(options.runtime) || std::ranges::any_of(options.run.flags, has_lines)) {
+    return "a value cannot have several lines";
   }
   if (switched_off()) {
     return "SUPERPIPE_OFF=1 is set, and switches superpipe off for what inherits it; unset it";
@@ -154,13 +168,15 @@ int env_command(const EnvOptions& options) {
                                                : installation_in(runtime_prefix(options.runtime));
   if (!is_for_container(options)) {
     const RunPreparation ready = prepare_environment(options.run, parts);
-    if (!ready.ok()) return fail_env(ready.problem, ready.code);
+    if (!ready.ok()) return refuse_env(options, ready.problem, ready.code);
     parts = ready.parts;
-  } else if (!loader_can_name(parts.prefix)) {
-    return fail_env("LD_PRELOAD cannot name " + parts.prefix +
-                        ": it has a space, a colon or a semicolon; copy superpipe to another "
-                        "folder (superpipe copy-runtime), and name that by --runtime",
-                    kCannotRun);
+  }
+  if (!loader_can_name(parts.prefix)) {
+    return refuse_env(options,
+                      "LD_PRELOAD cannot name " + parts.prefix +
+                          ": it has a space, a colon or a semicolon; copy superpipe to another "
+                          "folder (superpipe copy-runtime), and name that by --runtime",
+                      kCannotRun);
   }
   std::vector<EnvironmentChange> changes = environment_changes(options.run, parts, "");
   std::erase_if(changes, [](const EnvironmentChange& change) {

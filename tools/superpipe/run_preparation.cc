@@ -200,7 +200,6 @@ RunPreparation prepare_environment(const RunOptions& options, const Installation
   RunPreparation ready;
   ready.parts = parts;
   ready.problem = reason_against_parts(options, parts);
-  if (ready.problem.empty()) ready.problem = name_parts(options, ready.parts);
   if (!ready.problem.empty()) ready.code = kCannotRun;
   return ready;
 }

@@ -26,7 +26,9 @@ struct RunPreparation {
 [[nodiscard]] RunPreparation prepare_run(const RunOptions& options);
 
 /// The same for a program that this command does not start: there is no command to be found, and
-/// the driver is not asked, since it may be another machine's. Looks for `parts` alone.
+/// the driver is not asked, since it may be another machine's. Looks for `parts` alone, and makes
+/// no link to them: what is printed may be kept for longer than a link stays, and another user may
+/// then make one in its place.
 /// @return without `program`; the problem's code is kCannotRun.
 [[nodiscard]] RunPreparation prepare_environment(const RunOptions& options,
                                                  const Installation& parts);

@@ -264,13 +264,14 @@ class EnvSubcommand final : public RunFlagsSubcommand {
                         "a launcher, a notebook server, a container. Prints what superpipe run "
                         "would set, but SUPERPIPE_SUMMARY: a program prints no lines at its end "
                         "unless you set that to 1."},
-        .lists = {{"Formats",
-                   {{"sh",
-                     "for eval, or for a file that a script sources: where the library is not "
-                     "there, the script ends with exit code 125"},
-                    {"json", "an object of strings"},
-                    {"docker", "lines for docker run --env-file"},
-                    {"k8s", "a list for the env of a container in a Kubernetes pod"}}}},
+        .lists =
+            {{"Formats",
+              {{"sh",
+                "for eval in a terminal, or for a file that a script sources: where the library "
+                "is not there, the script ends with exit code 125"},
+               {"json", "an object of strings"},
+               {"docker", "lines for docker run --env-file"},
+               {"k8s", "a list for the env of a container in a Kubernetes pod"}}}},
         .examples = {{"eval \"$(superpipe env --gpu-mem 6G)\"",
                       "what this shell starts from now on"},
                      {"superpipe env --gpu-mem 6G --format json", "for programs that start others"},
@@ -282,7 +283,12 @@ class EnvSubcommand final : public RunFlagsSubcommand {
                   "nothing is looked for. No format asks for a driver.",
                   "The loader only warns of a library that is not there, and the program then runs "
                   "without superpipe. A program of Python makes sure by: import superpipe; "
-                  "superpipe.require_active()"},
+                  "superpipe.require_active()",
+                  "A script that evaluates what is printed has to look whether it was: "
+                  "settings=$(superpipe env --gpu-mem 6G) || exit; eval \"$settings\"",
+                  "Only superpipe run sees that a program ends without having opened the driver, "
+                  "also with --strict, and that one opens libcuda.so, the driver's name without a "
+                  "version."},
         .exit_codes = {
             {std::to_string(kSuccess), "printed"},
             {std::to_string(kBadUsage), "bad usage, or standard output cannot be written"},
