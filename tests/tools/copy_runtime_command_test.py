@@ -89,7 +89,7 @@ class Copied(CopyRuntimeCase):
                     self.copied()
                 finally:
                     os.umask(before)
-                for path in [self.copy, *self.copy.rglob("*")]:
+                for path in [self.folder, self.copy, *self.copy.rglob("*")]:
                     mode = stat.S_IMODE(path.stat().st_mode)
                     is_open = path.is_dir() or path.name == "superpipe"
                     self.assertEqual(oct(mode), oct(0o755 if is_open else 0o644), path)

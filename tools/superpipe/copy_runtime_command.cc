@@ -122,7 +122,11 @@ bool take_place(const fs::path& fresh, const fs::path& target) {
   if (::rename(fresh.c_str(), target.c_str()) == 0) return true;  // there was none, or an empty one
   if (errno != ENOTEMPTY && errno != EEXIST) return false;
   if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    return true;
+    if (look_at(fresh) != Place::kTaken) return true;
+    // Another program has put something there meanwhile, which may not go.
+    (void)::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE);
+    errno = EEXIST;
+    return false;
   }
   if (errno != EINVAL && errno != ENOSYS) return false;
   const fs::path former = fresh.string() + "-former";
@@ -142,7 +146,11 @@ class FreshFolder {
   }
   ~FreshFolder() {
     std::error_code ignored;
-    if (is_made_) fs::remove_all(path_, ignored);
+    if (!is_made_) return;
+    fs::remove_all(path_, ignored);
+    if (!ignored) return;
+    std::cerr << "superpipe copy-runtime: note: " << path_ << " cannot be removed ("
+              << ignored.message() << "); it is no longer used\n";
   }
   FreshFolder(const FreshFolder&) = delete;
   FreshFolder& operator=(const FreshFolder&) = delete;
@@ -203,7 +211,9 @@ int copy_runtime_command(const CopyRuntimeOptions& options) {
                        kCannotRun);
     }
   }
-  if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
+  if (::mkdir(folder.c_str(), 0755) == 0) {
+    (void)::chmod(folder.c_str(), 0755);  // whatever the umask: other users' programs look into it
+  } else if (errno != EEXIST) {
     return fail_copy("cannot make the folder " + folder.string() + ": " + text_of_errno(),
                      kBadUsage);
   }
@@ -226,8 +236,11 @@ int copy_runtime_command(const CopyRuntimeOptions& options) {
                      kBadUsage);
   }
   if (!take_place(fresh.path(), target)) {
-    return fail_copy("cannot put the copy at " + target.string() + ": " + text_of_errno(),
-                     kBadUsage);
+    const bool is_of_an_image = errno == EXDEV;
+    return fail_copy(
+        "cannot put the copy at " + target.string() + ": " + text_of_errno() +
+            (is_of_an_image ? "; a layer of the image has the former one: remove that first" : ""),
+        kBadUsage);
   }
   if (is_open_to_others(folder.string())) {
     std::cerr << "superpipe copy-runtime: note: others may write into " << folder.string()
