@@ -73,6 +73,12 @@ class ContextRegistry {
   /// until the next allocation: a forked child, and process exit.
   void abandon() noexcept;
 
+  /// Whether a context was found that cannot be managed, so that none will be.
+  [[nodiscard]] bool has_given_up() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return has_given_up_;
+  }
+
   /// What happened in the managed contexts of the process; nullopt if there was none. Calls no
   /// driver function.
   [[nodiscard]] std::optional<RunFigures> figures() const;

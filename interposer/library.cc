@@ -169,10 +169,14 @@ extern "C" {
 SUPERPIPE_EXPORT const char* superpipe_version() { return superpipe::kVersion; }
 
 /// 1 while the library manages what this process does with the driver; 0 where it passes calls
-/// through: it is switched off, a variable is bad, the driver is too old, or a parent has used it.
+/// through: it is switched off, a variable is bad, the driver is too old, its device cannot be
+/// managed, or a parent has used it. What is wrong with driver and device shows at the first call
+/// of the driver and the first context.
 SUPERPIPE_EXPORT int superpipe_is_active() {
-  const bool is_off = superpipe::process_configuration().off;
-  return superpipe::hooks_disabled.load(std::memory_order_acquire) || is_off ? 0 : 1;
+  const bool passes_through = superpipe::process_configuration().off ||
+                              superpipe::hooks_disabled.load(std::memory_order_acquire) ||
+                              superpipe::ContextRegistry::of_process().has_given_up();
+  return passes_through ? 0 : 1;
 }
 
 /// The driver in use, a static string; empty before the first driver call, and without a driver.

@@ -26,7 +26,8 @@ def is_active() -> bool:
     and manages what the process does with it.
 
     Loads nothing. False where superpipe is switched off (SUPERPIPE_OFF=1), refused one of its
-    variables, or found a driver that is too old.
+    variables, or found a driver or a device that it cannot manage. The latter shows with the first
+    CUDA context; before it, True means that superpipe is there and not switched off.
     """
     try:
         active = ctypes.CDLL(None).superpipe_is_active
@@ -151,7 +152,8 @@ def _ask(*words: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            universal_newlines=True,
+            encoding="utf-8",
+            errors="surrogateescape",
         )
     except OSError as error:
         raise Error(f"cannot execute {program}: {error.strerror}") from error
