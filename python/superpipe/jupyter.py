@@ -62,12 +62,15 @@ def main(words: list[str] | None = None) -> int:
 
 def _install(options: argparse.Namespace, flags: list[str]) -> str:
     """@return the folder of the kernelspec."""
-    if not re.fullmatch("[A-Za-z0-9._-]+", options.name):
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]*", options.name):
         raise ValueError(
-            f"--name {options.name}: it takes letters, digits, dots, hyphens and underscores"
+            f"--name {options.name}: it takes letters, digits, dots, hyphens and underscores, "
+            "and begins with a letter or a digit"
         )
     if importlib.util.find_spec("ipykernel") is None:
         raise _process.Error(f"{sys.executable} has no ipykernel: pip install ipykernel")
+    if any(flag == "--runtime" or flag.startswith("--runtime=") for flag in flags):
+        raise ValueError("--runtime is a flag of superpipe env, and not of superpipe run")
     # What is wrong with the flags is said now, and not where the kernel starts.
     _process.environment_of(flags)
     shown = options.display_name or " ".join(["Python (superpipe", *flags]) + ")"
