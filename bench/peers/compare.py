@@ -159,6 +159,7 @@ class Bench:
                 "--peer",
                 "plain" if managed else peer,
                 *(["--superpipe", self.options.superpipe] if managed else ["--count-copies"]),
+                *(["--one-thread"] if self.options.simulate else []),
             ]
             if managed or self.options.simulate:
                 ours = ["--simulate"] if self.options.simulate else ["--headroom", HEADROOM]

@@ -129,7 +129,7 @@ def output_verdict(
         return "varies without it too"
     if any({run[kind]} != wanted for run in figures):
         return "other"
-    return "same in the first step" if kind == "first_digest" else "same"
+    return "same in the first forward pass" if kind == "first_digest" else "same"
 
 
 def rival(rows: list[Row], row: Row) -> Row | None:
@@ -266,6 +266,8 @@ def compact(rows: list[Row]) -> list[str]:
     ]
     for row in rows:
         if row.peer != "superpipe-auto" or row.problem or not row.budget.isdigit():
+            continue
+        if row.memory == "more" or row.output == "other":
             continue
         others = [
             other

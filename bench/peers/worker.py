@@ -240,10 +240,12 @@ def main() -> None:
     parser.add_argument("--size", choices=models.SIZES, default="small")
     parser.add_argument("--superpipe", default="")
     parser.add_argument("--count-copies", action="store_true")
+    parser.add_argument("--one-thread", action="store_true")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit(f"torch {torch.__version__} sees no GPU")
-    torch.set_num_threads(1)
+    if options.one_thread:  # simgpu computes on the same processors
+        torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False  # which algorithm is the fastest changes from run to run
     peers.DEVICE, peers.HOST = torch.device("cuda"), torch.device("cpu")

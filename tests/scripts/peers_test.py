@@ -139,7 +139,7 @@ class Runs(unittest.TestCase):
     def test_whose_optimizer_is_on_the_host_compare_by_the_first_step_on_simgpu(self) -> None:
         other = {**self.RUN, "digest": "b"}
         self.assertEqual(
-            judging.output_verdict([other], [self.RUN], True, True), "same in the first step"
+            judging.output_verdict([other], [self.RUN], True, True), "same in the first forward pass"
         )
         self.assertEqual(judging.output_verdict([other], [self.RUN], True, False), "other")
         self.assertEqual(
