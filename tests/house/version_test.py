@@ -2,8 +2,12 @@
 
 import re
 import subprocess
+import sys
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hermetic import clean_environment  # noqa: E402  (found through the path above)
 
 ROOT = Path(__file__).resolve().parents[2]
 # What tells of a version, and does not say which one this is.
@@ -15,11 +19,13 @@ def version() -> str:
     return re.search(r"^project\(superpipe VERSION ([\d.]+) ", text, re.M)[1]
 
 
-def lines_with(words: str) -> list[str]:
-    """FILE:LINE:TEXT of each line of a tracked file that has `words` as a word."""
+def lines_with(number: str) -> list[str]:
+    """FILE:LINE:TEXT of each line of a tracked file that gives superpipe this version."""
+    pattern = rf"superpipe([-_:\" ]|\.version\", \"| VERSION )v?{re.escape(number)}\b"
     found = subprocess.run(
-        ["git", "grep", "--word-regexp", "--fixed-strings", "--line-number", "-I", "-e", words],
+        ["git", "grep", "--color=never", "-P", "--line-number", "-I", "-e", pattern],
         cwd=ROOT,
+        env={**clean_environment("GIT_"), "GIT_CONFIG_GLOBAL": "/dev/null"},
         capture_output=True,
         text=True,
     )

@@ -37,6 +37,8 @@ tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=7
 SBOM = """#!/bin/sh
 echo "{}" >"$2"
 """
+# Neither the user's settings nor a repository that a hook runs in.
+GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 STEPS = {"deb": DEB, "wheel": WHEEL, "package": PACKAGE, "sbom": SBOM}
 
 
@@ -63,14 +65,20 @@ class Release(unittest.TestCase):
 
     def git(self, *words: str) -> None:
         identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "tag.gpgSign=false"]
-        subprocess.run(["git", *identity, *words], cwd=self.root, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *identity, *words],
+            cwd=self.root,
+            env={**clean_environment("GIT_"), **GIT},
+            check=True,
+            capture_output=True,
+        )
 
     def commit(self, subject: str) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--no-gpg-sign", "--message", subject)
 
     def release(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
-        environment = {**clean_environment("GIT_"), "TMPDIR": str(self.folder), **variables}
+        environment = {**clean_environment("GIT_"), **GIT, "TMPDIR": str(self.folder), **variables}
         return subprocess.run(
             [self.root / "scripts" / "release", *words],
             env=environment,
