@@ -4,6 +4,7 @@ and torchrun's ranks compute the same with and without superpipe.
 SUPERPIPE_TORCH_PYTHON names a Python with PyTorch, and perhaps with kubernetes-validate.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import unittest
 from pathlib import Path
 
 from simulated_run import FAST, LIMIT, SOURCE, SUPERPIPE
-from tutorial_test import files_of
+from document_commands import files_of
 from hermetic import clean_environment
 
 sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
@@ -77,9 +78,13 @@ class Deploy(unittest.TestCase):
         # Kernels of simgpu read whole allocations, which have to be the same ones.
         off = {"SUPERPIPE_OFF": "1", "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
         without = self.run_command(*run, "--", *script, **off)
-        under = self.run_command(*run, "--gpu-mem", "120M", "--", *script)
+        flags = ("--gpu-mem", "120M", "--stats", "rank-%r.json")
+        under = self.run_command(*run, *flags, "--", *script)
         self.assertRegex(without, "rank 1: [0-9a-f]{16}\n")
         self.assertEqual(sorted(under.splitlines()), sorted(without.splitlines()))
+        for rank in (0, 1):
+            stats = json.loads((self.folder / f"rank-{rank}.json").read_text())
+            self.assertGreater(stats["h2d_bytes"], 0)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,9 @@ class Notebook(unittest.TestCase):
             "PYTHONDONTWRITEBYTECODE": "1",
             "JUPYTER_PATH": str(Path(folder.name) / "share" / "jupyter"),
             "IPYTHONDIR": folder.name,
+            "JUPYTER_RUNTIME_DIR": str(Path(folder.name) / "runtime"),
+            "JUPYTER_CONFIG_DIR": folder.name,
+            "HOME": folder.name,
         }
         self.folder = folder.name
 
