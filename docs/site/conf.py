@@ -19,6 +19,7 @@ include_patterns = [
     "*.md",
     "docs/*.md",
     "docs/**/*.md",
+    "bench/peers/*.md",
     "bench/virtual_time/*.md",
     "examples/*.md",
     "examples/**/*.md",

@@ -40,6 +40,7 @@ GROUPS = {
         "CHANGELOG",
         "examples/README",
         "examples/minilm/README",
+        "bench/peers/README",
         "bench/virtual_time/README",
         "third_party/uplot/README",
     ],
