@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -116,6 +117,12 @@ class Bench:
             )
         return packages
 
+    def superpipe_build(self) -> str:
+        """A digest of superpipe's library: runs of two builds make no median."""
+        prefix = self.options.superpipe.resolve().parents[1]
+        library = prefix / "lib" / "superpipe" / "libsuperpipe.so"
+        return hashlib.sha256(library.read_bytes()).hexdigest()[:16] if library.is_file() else ""
+
     def missing(self, peer: str) -> str:
         absent = (
             [name for name in peers.PEERS[peer].packages if name not in self.packages]
@@ -206,10 +213,19 @@ class Bench:
                 # simgpu's device memory lies in the process.
                 figures["host_bytes"] = max(0, figures["host_bytes"] - counted["peak_bytes"])
             else:
-                figures["peak_bytes"] = (
-                    memory.figures().get("driver_peak_bytes") or figures["torch_peak_bytes"]
-                )
+                figures["peak_bytes"] = memory.figures().get("driver_peak_bytes")
+                if not figures["peak_bytes"]:
+                    # What PyTorch counts leaves out the context, and has all that superpipe moved.
+                    return {"problem": "NVIDIA's management library does not say the peak"}
             return {"problem": "", **figures, "seconds": round(time.monotonic() - begin, 1)}
+
+
+def layer_state(model: str, peer: str, plain: dict) -> int:
+    """Bytes on the device that come and go with a layer: a step of a knob."""
+    layer = int(statistics.mean(plain["layer_bytes"]))
+    if model != "llama-training":
+        return layer
+    return layer * (2 if peer == "hooks" else 4)  # the hooks' moments stay on the host
 
 
 class Report:
@@ -287,11 +303,7 @@ class Comparison:
     def fitted(self, key: str, budget: int, plain: dict, how: str, round_number: int) -> None:
         """Measures a cell whose knob has to be found first."""
         model, _, peer = key.split("/")
-        layer = int(statistics.mean(plain["layer_bytes"])) * (4 if model == "llama-training" else 1)
-        if peer == "hooks":  # moments stay on the host
-            layer = int(statistics.mean(plain["layer_bytes"])) * (
-                2 if model == "llama-training" else 1
-            )
+        layer = layer_state(model, peer, plain)
         count = len(plain["layer_bytes"])
         room = budget - (plain["peak_bytes"] - self.state(model, plain))
         step, lowest, highest = (
@@ -417,7 +429,7 @@ class Comparison:
             "group-blocks": f"{knob} blocks a group",
             "fsdp": f"{knob} layers stay",
         }
-        layer = int(statistics.mean(plain["layer_bytes"])) * (4 if model == "llama-training" else 1)
+        layer = layer_state(model, peer, plain)
         return Row(
             model,
             budget,
@@ -591,6 +603,7 @@ def main() -> int:
             "size": options.size,
             "passes": options.passes,
             "packages": bench.packages,
+            "superpipe": bench.superpipe_build(),
         }
         report = Report(options.json, settings)
     except CannotRun as problem:

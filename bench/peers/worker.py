@@ -208,7 +208,6 @@ def measured(options: argparse.Namespace) -> dict:
         "warm_ms": pass_ms[:WARM],
         "weights_bytes": weights,
         "layer_bytes": layer_bytes,
-        "torch_peak_bytes": torch.cuda.max_memory_allocated(),
         "first_digest": first,
     }
     if options.superpipe:
