@@ -11,7 +11,7 @@
 
 #include "residency/digest_kernel.cu"
 
-namespace superpipe {
+namespace superpipe::digest_kernel {
 namespace {
 
 constexpr std::size_t kBytesOfChunk = kDigestChunkWords * sizeof(std::uint32_t);
@@ -147,4 +147,4 @@ TEST(KernelEmulation, ShowsAMissingBarrierAsAWrongResult) {
 }
 
 }  // namespace
-}  // namespace superpipe
+}  // namespace superpipe::digest_kernel
