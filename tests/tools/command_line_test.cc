@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -168,7 +169,8 @@ TEST(OverviewPage, NamesEverySubcommand) {
   const CommandWords command = Parser().words();
   const std::string page = overview_page(command, "1.2.3");
   for (const SubcommandWords& subcommand : command.subcommands) {
-    EXPECT_THAT(page, HasSubstr("\\fBsuperpipe\\-" + subcommand.name + "\\fR(1)"));
+    const std::string name = std::regex_replace(subcommand.name, std::regex("-"), "\\-");
+    EXPECT_THAT(page, HasSubstr("\\fBsuperpipe\\-" + name + "\\fR(1)"));
   }
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-version\\fR"));
 }
