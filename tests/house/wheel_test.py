@@ -105,6 +105,7 @@ class Wheel(unittest.TestCase):
                 "fmt",
                 "spdlog",
                 "cuda_runtime",
+                "glibc_startup",
                 "libcxx",
                 "libunwind",
                 "ncurses",
