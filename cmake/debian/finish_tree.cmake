@@ -85,4 +85,15 @@ file(REMOVE_RECURSE ${_work})
 if(NOT _result EQUAL 0 OR NOT _depends MATCHES "^shlibs:Depends=(.+)$")
   message(FATAL_ERROR "dpkg-shlibdeps does not say what the binaries need: ${_errors}${_depends}")
 endif()
-set(CPACK_DEBIAN_PACKAGE_DEPENDS ${CMAKE_MATCH_1})
+set(_depends ${CMAKE_MATCH_1})
+# dpkg-shlibdeps asks for the glibc in which a symbol lies now. glibc 2.34 took what was libpthread's and
+# libdl's into libc, under the old versions of symbols, which older ones have where these binaries look.
+execute_process(COMMAND objdump --dynamic-syms ${_binaries} OUTPUT_VARIABLE _symbols
+  ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "GLIBC_2\\.[0-9]+" _versions "${_symbols}")
+list(REMOVE_DUPLICATES _versions)
+list(SORT _versions COMPARE NATURAL)
+list(GET _versions -1 _newest)
+string(REPLACE GLIBC_ "" _newest ${_newest})
+string(REGEX REPLACE "libc6 \\(>= [0-9.]+\\)" "libc6 (>= ${_newest})" _depends "${_depends}")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS ${_depends})
