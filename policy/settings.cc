@@ -142,9 +142,10 @@ Table make_table() {
        .variable = "SUPERPIPE_PIN",
        .flag = "--pin",
        .placeholder = "LIST",
-       .help = "Buffers that never leave the device, should a kernel use them in a way that nobody "
-               "sees: numbers, as the report of its failure has them (12,15-17), or sizes "
-               "(8M,1M-2M,33554432B)"},
+       .help =
+           "Buffers that never leave the device, should a kernel use them in a way that superpipe "
+           "does not see: numbers, as the report of its failure has them (12,15-17), or sizes "
+           "(8M,1M-2M,33554432B)"},
       {.id = Id::kEvicted,
        .kind = Kind::kChoice,
        .variable = "SUPERPIPE_EVICTED",

@@ -130,7 +130,7 @@ TraceResult<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& pat
     const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
     if (file < 0 && errno == ENXIO) {
       return TraceError{TraceError::Kind::kFile,
-                        "cannot write " + name + ": nobody reads it; start its reader first"};
+                        "cannot write " + name + ": no program reads it; start its reader first"};
     }
     if (file < 0) return cannot(errno);
     struct stat status {};

@@ -22,8 +22,8 @@ namespace {
 
 constexpr char kIncomplete[] = "a graph has nodes of which the driver does not tell what they use";
 constexpr char kChangedUnnoted[] =
-    "a graph was changed while host memory was out, so that nobody knows what it uses: launches of "
-    "it fail until it is instantiated anew";
+    "a graph was changed while host memory was out, so that superpipe does not know what it uses: "
+    "launches of it fail until it is instantiated anew";
 constexpr char kLaunchedByDevice[] = "a graph may be launched by device code";
 
 /// The managed context, if its buffers may leave the device: else nothing has to be known of

@@ -1,4 +1,4 @@
-"""The commands of docs/tutorial.md run, and say what stands there, but for the figures."""
+"""The commands of docs/tutorial.md run, and print what the page shows. Figures may differ."""
 
 import sys
 import unittest

@@ -66,7 +66,7 @@ class Tarball(unittest.TestCase):
                      "libexec/superpipe/launch_hook_bench", "scripts/demo_runs.py",
                      "libexec/superpipe/random_device_program", "libexec/superpipe/kernels.fatbin", "scripts/gpu_check.sh",
                      "scripts/gpu_check/main.py", "scripts/frameworks/torch_inference.py",
-                     "bench/peers/compare.py", "bench/peers/worker.py"):
+                     "bench/peers/compare.py", "bench/peers/programs.py", "bench/peers/worker.py"):
             with self.subTest(part):
                 self.assertTrue((self.root / part).is_file())
 

@@ -184,7 +184,7 @@ TEST_F(TraceFileTest, DoesNotWaitForWhoReadsAPipe) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   const auto unread = TraceFile::create(path_, "a");
   ASSERT_FALSE(unread.ok());
-  EXPECT_THAT(unread.error().message, HasSubstr("nobody reads it"));
+  EXPECT_THAT(unread.error().message, HasSubstr("no program reads it"));
   const int reader = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   auto read = TraceFile::create(path_, "a");

@@ -153,7 +153,7 @@ class Refused(CopyRuntimeCase):
         self.assert_refused(self.folder, BAD_USAGE, str(self.copy), "is there")
         self.assertEqual(os.listdir(self.copy), ["mine"])
         shutil.rmtree(self.copy)
-        # A link of somebody else leads where nothing shall be written.
+        # Another user's link may lead to any folder, and nothing is written there.
         elsewhere = self.root / "elsewhere"
         elsewhere.mkdir()
         self.copy.symlink_to(elsewhere)
