@@ -109,6 +109,18 @@ class CompiledBySetup(unittest.TestCase):
 
 
 class OfABuild(unittest.TestCase):
+    def test_the_toolkit_is_found_when_nvcc_is_a_script_elsewhere(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="sbom-") as folder:
+            toolkit = Path(folder, "toolkit")
+            build = Path(folder, "build")
+            for made in (toolkit / "bin", build):
+                made.mkdir(parents=True)
+            (build / "CMakeCache.txt").write_text(
+                f"CUDAToolkit_BIN_DIR:PATH={toolkit}/bin\n"
+                f"CUDAToolkit_NVCC_EXECUTABLE:FILEPATH={folder}/bin/nvcc\n"
+            )
+            self.assertEqual(sbom.Build(build, []).toolkit.folder, toolkit.resolve())
+
     def test_names_what_is_compiled_in(self) -> None:
         build = sbom.Build(BUILD, ["superpipe_parts"])
         found = build.components()
