@@ -174,6 +174,11 @@ class VerifyTest(unittest.TestCase):
     def test_a_program_that_copies_nothing_out_verifies_nothing(self) -> None:
         self.assert_ends(self.simulated("--", "true"), 1, "nothing was verified: the program copied nothing out")
 
+    def test_budgets_are_the_sizes_of_a_policy_that_counts_layers(self) -> None:
+        finished = self.simulated("--budget", "8M,64M", "--policy", "superpipeline", "--",
+                                  self.script(self.layers()))
+        self.assert_ends(finished, 0, "same with --gpu-mem 8M", "same with --gpu-mem 64M")
+
     def test_a_budget_that_is_too_small_ends_otherwise(self) -> None:
         finished = self.simulated("--budget", "4M", "--", self.script(self.layers()))
         self.assert_ends(finished, 1, "DIFFERENT with --gpu-mem 4M", "instead of exit code 0")
@@ -214,6 +219,8 @@ class BadUsage(unittest.TestCase):
             (["--budget", "3G,", "--gpu-mem", "2G", "--", "true"], 2, "neither --gpu-mem nor --k"),
             (["--budget", "3G,,4G", "--", "true"], 2, "'' is no size"),
             (["--k", "0", "--", "true"], 2, "--k 0"),
+            (["--policy", "naive", "--", "true"], 2, "--policy naive: needs --k N or --gpu-mem"),
+            (["--budget", "3G", "--policy", "best", "--", "true"], 2, "--policy best"),
             (["--output", "some", "--", "true"], 2, "--output some: it takes lines, no-times, ignore"),
             (["--gpu", "--", "true"], 2, "there is no flag '--gpu'"),
             (["true"], 2, "put the command after"),

@@ -427,10 +427,29 @@ bool says_what_stays(const RunOptions& options) {
          values.given(SettingId::kPolicy) != nullptr;
 }
 
+// Whether flags say it.
+bool says_bytes_or_layers(const RunOptions& options) {
+  return !options.flag(SettingId::kGpuMem).empty() || !options.flag(SettingId::kK).empty();
+}
+
+// With a budget of --budget in the place of --gpu-mem, without which a policy that counts layers is
+// refused.
+RunOptions with_budget(RunOptions options, const std::string& budget) {
+  options.flag(SettingId::kGpuMem) = budget;
+  return options;
+}
+
 }  // namespace
 
 std::optional<std::string> problem_with(const VerifyOptions& options) {
-  if (auto problem = problem_with(options.run)) return problem;
+  const auto budgets = split_at_commas(options.budgets);
+  if (!options.budgets.empty() && says_bytes_or_layers(options.run)) {
+    return "--budget says what stays on the device in each run, so it goes with neither --gpu-mem "
+           "nor --k";
+  }
+  // Any size tells what is wrong with the other flags.
+  const RunOptions run = budgets.empty() ? options.run : with_budget(options.run, "1G");
+  if (auto problem = problem_with(run)) return problem;
   if (const std::string& stats = options.run.flag(SettingId::kStats); names_each_process(stats)) {
     return "--stats " + stats +
            ": verify reads the file after each run, and cannot tell what %p and %r become; name "
@@ -444,16 +463,8 @@ std::optional<std::string> problem_with(const VerifyOptions& options) {
     }
     return "--output " + options.output + ": it takes " + names;
   }
-  if (options.budgets.empty()) return std::nullopt;
-  if (!options.run.flag(SettingId::kGpuMem).empty() || !options.run.flag(SettingId::kK).empty()) {
-    return "--budget says what stays on the device in each run, so it goes with neither --gpu-mem "
-           "nor --k";
-  }
-  const auto budgets = split_at_commas(options.budgets);
   for (const std::string& budget : budgets) {
-    RunOptions run = options.run;
-    run.flag(SettingId::kGpuMem) = budget;
-    if (budget.empty() || problem_with(run)) {
+    if (budget.empty() || problem_with(with_budget(options.run, budget))) {
       return "--budget " + options.budgets + ": '" + budget +
              "' is no size above 0; it takes sizes with commas between them, such as 40%,3G";
     }
@@ -462,7 +473,9 @@ std::optional<std::string> problem_with(const VerifyOptions& options) {
 }
 
 int verify_command(const VerifyOptions& options) try {
-  const RunPreparation ready = prepare_run(options.run);
+  const auto budgets = split_at_commas(options.budgets);
+  const RunOptions run = budgets.empty() ? options.run : with_budget(options.run, budgets.front());
+  const RunPreparation ready = prepare_run(run);
   if (!ready.ok()) {
     std::cerr << "superpipe verify: " << ready.problem << '\n';
     return ready.code;
@@ -472,12 +485,11 @@ int verify_command(const VerifyOptions& options) try {
         << "superpipe verify: SUPERPIPE_OFF=1 is set, so there is nothing to verify; unset it\n";
     return kCannotRun;
   }
-  const auto budgets = split_at_commas(options.budgets);
   const bool chooses = budgets.empty() && !says_what_stays(options.run);
   // The last of those that are chosen is with half of what the program has taken, if it took
   // anything. More may follow (run_with_half()).
-  VerifyRunner runner(options.run, ready,
-                      2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)), chooses);
+  VerifyRunner runner(run, ready, 2 + (chooses ? 2 : std::max<std::size_t>(budgets.size(), 1)),
+                      chooses);
   VerifyRun first = runner.without_superpipe();
   const VerifyRun second = runner.without_superpipe();
   Verification verification(std::move(first), second,
