@@ -85,10 +85,8 @@ void Admission::prefetch(BufferId id) {
   Buffer& buffer = core_.buffers[id];
   for (std::uint32_t index = 0; buffer.missing > 0 && index < buffer.pieces.size(); ++index) {
     Piece& piece = buffer.pieces[index];
-    if (piece.place == Place::kIn || piece.place == Place::kFetching ||
-        piece.want != Want::kNobody) {
-      continue;
-    }
+    const bool is_coming = piece.state() == PieceState::kFetching || piece.is_on_its_way();
+    if (piece.is_in() || is_coming || piece.want != Want::kNobody) continue;
     core_.want({id, index}, Want::kPrefetch);
   }
 }
@@ -118,14 +116,14 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
     for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
       Piece& piece = buffer.pieces[index];
       missing.comes = missing.comes || piece.is_on_its_way();
-      missing.out = missing.out || (piece.place != Place::kIn && !piece.is_on_its_way());
-      if (piece.place != Place::kOut) continue;
+      missing.out = missing.out || (!piece.is_in() && !piece.is_on_its_way());
+      if (!piece.is_out()) continue;
       if (piece.want != Want::kDemand) {
         const Status status = demand({id, index}, attempt);
         if (status != Status::kOk) return status;
       }
       piece.may_exceed_limit = attempt.over_limit;
-      if (piece.page) continue;
+      if (piece.has_page()) continue;
       missing.pages += buffer.bytes_of(index);
       missing.largest = std::max(missing.largest, buffer.bytes_of(index));
       if (buffer.has_host_content()) missing.fetched += buffer.bytes_of(index);
@@ -310,7 +308,8 @@ void Admission::wait_for(const std::vector<BufferId>& prefetched,
     const Buffer& buffer = core_.buffers[id];
     return buffer.live &&
            std::ranges::any_of(buffer.pieces, [](const Piece& piece) REQUIRES(manager_lock) {
-             return piece.want == Want::kPrefetch || piece.place == Place::kFetching;
+             return piece.want == Want::kPrefetch || piece.state() == PieceState::kFetching ||
+                    piece.is_on_its_way();
            });
   };
   while (std::any_of(prefetched.begin(), prefetched.end(), is_wanted) &&

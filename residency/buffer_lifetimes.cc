@@ -242,13 +242,13 @@ Status BufferLifetimes::attach_first_pages(BufferId id) {
   }
   for (std::uint32_t piece = 0; piece < pages.size(); ++piece) {
     if (status == Status::kOk) {
-      buffer.set_place(piece, Place::kFetching);
+      core_.pieces.enter({id, piece}, PieceState::kFetching);
       status = mover_.attach({id, piece}, std::move(pages[piece]));
     } else {
       core_.pool->put(std::move(pages[piece]));
     }
   }
-  if (status != Status::kOk) (void)pages_.strip(buffer);
+  if (status != Status::kOk) (void)pages_.strip(id);
   return status;
 }
 
@@ -421,6 +421,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
   evictions_.revoke(id);
   if (core_.asks_policy) core_.policy.on_free(id);
+  // Policy has forgotten its pieces, too.
+  for (Piece& piece : buffer.pieces) piece.told_in = false;
   core_.refresh_limit();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.backing.end_life(buffer);
@@ -439,8 +441,8 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
     core_.drop_digest({id, index});
     Piece& piece = buffer.pieces[index];
-    if (!piece.page) buffer.set_ready(index, nullptr);  // its page and its slab wait for that now
-    piece.told_in = false;
+    if (!piece.has_page())
+      buffer.set_ready(index, nullptr);  // its page and its slab wait for that now
     piece.want = Want::kNobody;
     piece.fetch_status = Status::kOk;
     piece.write_back = nullptr;

@@ -27,14 +27,14 @@ std::span<const Piece> Buffer::pieces_at(Bytes offset, Bytes bytes) const {
   return std::span(pieces).subspan(first, last - first + 1);
 }
 
-void Buffer::set_place(std::uint32_t piece, Place place) noexcept {
-  Place& at = pieces[piece].place;
-  const auto moves = [](Place one) { return one == Place::kFetching || one == Place::kEvicting; };
-  missing += (at == Place::kIn ? 1U : 0U);
-  missing -= (place == Place::kIn ? 1U : 0U);
-  moving -= (moves(at) ? 1U : 0U);
-  moving += (moves(place) ? 1U : 0U);
-  at = place;
+void Buffer::set_state(std::uint32_t piece, PieceState state) noexcept {
+  Piece& changed = pieces[piece];
+  missing += (changed.is_in() ? 1U : 0U);
+  moving -= (changed.is_moving() ? 1U : 0U);
+  changed.state_ = state;
+  missing -= (changed.is_in() ? 1U : 0U);
+  moving += (changed.is_moving() ? 1U : 0U);
+  if (changed.is_in()) changed.is_zero = false;
 }
 
 void Buffer::set_ready(std::uint32_t piece, EventRef ready) noexcept {
@@ -47,13 +47,13 @@ void Buffer::set_ready(std::uint32_t piece, EventRef ready) noexcept {
 
 bool Buffer::has_pages() const {
   return std::ranges::any_of(
-      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.page.has_value(); });
+      pieces, [](const Piece& piece) REQUIRES(manager_lock) { return piece.has_page(); });
 }
 
 Bytes Buffer::bytes_in_place() const {
   Bytes bytes;
   for (std::uint32_t piece = 0; piece < pieces.size(); ++piece) {
-    if (pieces[piece].place == Place::kIn) bytes += bytes_of(piece);
+    if (pieces[piece].is_in()) bytes += bytes_of(piece);
   }
   return bytes;
 }

@@ -19,41 +19,26 @@
 #include "residency/host_store.h"
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
+#include "residency/pieces/piece_state.h"
 #include "residency/result.h"
 #include "residency/stream_table.h"
 
 namespace superpipe {
 
-/// Where a piece of a buffer stands. With what else is known of it this gives the states of
-/// docs/residency.md, "Buffers and pieces":
-/// - Fresh: its buffer is `fresh`, or was not written since there is no slab, wherever it stands;
-///   what a kernel may have written there unseen is on its page alone.
-/// - Host: kOut, its write-back complete.
-/// - Fetching: kFetching, and kIn until `ready` has completed where it is mapped before.
-/// - Resident: kIn, `ready` complete.
-/// - Evicting: kEvicting, and kOut until `write_back` has completed.
-enum class Place : std::uint8_t {
-  kOut,       ///< not mapped; the newest content is in the slab (or there is none yet)
-  kFetching,  ///< the worker (or its allocator) is bringing it in; not mapped yet
-  kIn,        ///< mapped; content valid for streams ordered behind `ready`
-  kEvicting,  ///< the worker is taking it out, with calls under way
-};
-
 /// A part of a buffer that is on the device or not: it has a physical page of its own. While its
 /// content moves, only who moves it changes its page.
-struct Piece {
+class Piece {
+ public:
   /// Completes when its content has arrived; null: it has. Changed by Buffer::set_ready().
   EventRef ready GUARDED_BY(manager_lock);
   /// Completes when the slab has the content; null: it has.
   EventRef write_back GUARDED_BY(manager_lock);
-  std::optional<Page> page GUARDED_BY(manager_lock);
   /// The number of its buffer's last write that the slab has, too (Buffer::writes).
   std::uint64_t clean_at GUARDED_BY(manager_lock) = 0;
   /// Of what its part of the slab has; nullopt: not known.
   std::optional<ContentDigest> host_digest GUARDED_BY(manager_lock);
   /// Of the digest under way of what its page had when it was taken out; 0: none, or of no use any
-  /// more. While it decides whether there is anything to write back, the
-  /// piece is out and keeps its page.
+  /// more.
   std::uint64_t digest_ticket GUARDED_BY(manager_lock) = 0;
   /// The program has written to its part of the slab, and HostDigests is to compute the digest.
   bool awaits_host_digest GUARDED_BY(manager_lock) = false;
@@ -61,13 +46,11 @@ struct Piece {
   std::uint64_t host_digest_ticket GUARDED_BY(manager_lock) = 0;
   /// HostDigests is reading its part of the slab: nobody may write to that.
   bool is_read_on_host GUARDED_BY(manager_lock) = false;
-  /// It is out, and its content is known to be zero: no page has it, and a slab only if that was
+  /// Until it is in, its content is known to be zero: no page has it, and a slab only if that was
   /// zeroed.
   bool is_zero GUARDED_BY(manager_lock) = false;
-  /// It is out for as long as its content is copied to the slab ahead of need, and keeps its page
-  /// (Evictor::preclean()).
-  bool is_being_cleaned GUARDED_BY(manager_lock) = false;
-  /// preclean() has copied its content to the slab, and no eviction has taken it out since.
+  /// Evictor::preclean() has copied its content to the slab, and no eviction has taken it out
+  /// since.
   bool was_precleaned GUARDED_BY(manager_lock) = false;
   /// How many digests in a row found its content changed, as far as it matters to the evictor.
   std::uint8_t changes GUARDED_BY(manager_lock) = 0;
@@ -75,8 +58,6 @@ struct Piece {
   std::uint64_t evict_ticket GUARDED_BY(manager_lock) = 0;
   /// The turn in which an eviction of it failed: it is not chosen again in that turn; 0: none.
   std::uint64_t evict_failed GUARDED_BY(manager_lock) = 0;
-  /// Changed by Buffer::set_place().
-  Place place GUARDED_BY(manager_lock) = Place::kOut;
   Want want GUARDED_BY(manager_lock) = Want::kNobody;
   /// A transfer of ours on its page has an end that no event marks: never moved, never reused.
   bool page_is_untracked GUARDED_BY(manager_lock) = false;
@@ -89,22 +70,36 @@ struct Piece {
   /// Why its last demand failed.
   Status fetch_status GUARDED_BY(manager_lock) = Status::kOk;
 
+  [[nodiscard]] PieceState state() const REQUIRES(manager_lock) { return state_; }
+  /// Whether its page is mapped at its address.
+  [[nodiscard]] bool is_in() const REQUIRES(manager_lock) { return state_ == PieceState::kIn; }
+  /// Whether it can be asked for, to be brought in.
+  [[nodiscard]] bool is_out() const REQUIRES(manager_lock) { return facts_of(state_).is_out; }
   /// Whether it is being brought in or taken out: nothing else may do that, nor use it.
-  [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) {
-    return place == Place::kFetching || place == Place::kEvicting;
-  }
-  /// Whether a digest decides what becomes of its page.
-  [[nodiscard]] bool awaits_digest() const REQUIRES(manager_lock) {
-    return digest_ticket != 0 && place == Place::kOut && page.has_value();
+  [[nodiscard]] bool is_moving() const REQUIRES(manager_lock) { return facts_of(state_).is_moving; }
+  /// Whether it is out, and the slab has its newest content, if there is any.
+  [[nodiscard]] bool is_on_host() const REQUIRES(manager_lock) {
+    return state_ == PieceState::kOut;
   }
   /// Whether it is being brought in, and has its page: nothing needs to leave for it any more.
   [[nodiscard]] bool is_on_its_way() const REQUIRES(manager_lock) {
-    return place == Place::kFetching && page.has_value();
+    return state_ == PieceState::kArriving;
   }
+  [[nodiscard]] bool has_page() const REQUIRES(manager_lock) { return page_.has_value(); }
+  /// REQUIRES: has_page().
+  [[nodiscard]] Page& page() REQUIRES(manager_lock) { return *page_; }
+  [[nodiscard]] const Page& page() const REQUIRES(manager_lock) { return *page_; }
   /// Whether its content has not arrived yet, as far as it is known.
   [[nodiscard]] bool is_arriving() const REQUIRES(manager_lock) {
     return ready != nullptr && !ready->is_known();
   }
+
+ private:
+  friend struct Buffer;
+  friend class PieceStates;
+
+  PieceState state_ GUARDED_BY(manager_lock) = PieceState::kOut;
+  std::optional<Page> page_ GUARDED_BY(manager_lock);
 };
 
 /// What few buffers ever have, apart from what each launch looks at.
@@ -212,7 +207,6 @@ struct alignas(64) Buffer {
   [[nodiscard]] std::span<const Piece> pieces_at(Bytes offset, Bytes bytes) const
       REQUIRES(manager_lock);
 
-  void set_place(std::uint32_t piece, Place place) noexcept REQUIRES(manager_lock);
   /// The content of a piece arrives with `ready`: no stream has waited for that yet. Null: it is
   /// there.
   void set_ready(std::uint32_t piece, EventRef ready) noexcept REQUIRES(manager_lock);
@@ -263,7 +257,7 @@ struct alignas(64) Buffer {
   /// Whether a piece is neither in place nor on its way to that.
   [[nodiscard]] bool needs_fetch() const REQUIRES(manager_lock) {
     const auto is_needed = [](const Piece& piece) REQUIRES(manager_lock) {
-      return piece.place != Place::kIn && !piece.is_on_its_way();
+      return !piece.is_in() && !piece.is_on_its_way();
     };
     return missing > 0 && std::ranges::any_of(pieces, is_needed);
   }
@@ -288,6 +282,11 @@ struct alignas(64) Buffer {
   [[nodiscard]] bool has_waited(Slot slot) const REQUIRES(manager_lock) {
     return slot < StreamTable::kShared && (waited >> slot & 1) != 0;
   }
+
+ private:
+  friend class PieceStates;
+
+  void set_state(std::uint32_t piece, PieceState state) noexcept REQUIRES(manager_lock);
 };
 
 // A launch finds each of its buffers several times, in a table: by a shift, at this size.

@@ -37,15 +37,16 @@ void overtake(RecordedEvent& digest, const EventRef& vacated) {
 ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  const bool is_read = piece.is_being_cleaned;
-  if (piece.page) core_.drop_digest(id);
-  buffer.set_place(id.index, Place::kFetching);
+  const bool is_read = piece.state() == PieceState::kCopying;
   Status status = Status::kOk;
-  if (piece.page) {
+  if (piece.has_page()) {
+    core_.drop_digest(id);
+    core_.pieces.enter(id, PieceState::kArriving);
     status = remap(id);
     // Nothing may be written to the page before it is copied.
     if (status == Status::kOk && is_read) buffer.set_ready(id.index, piece.write_back);
   } else {
+    core_.pieces.enter(id, PieceState::kFetching);
     if (!may_copy(buffer, demand)) return leave_for_later(id, demand);
     using Terms = PageSupply::Terms;
     // What was freed lately stays for the program's next allocations while other room is coming.
@@ -67,7 +68,7 @@ ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
       const bool demanded = demand || piece.want == Want::kDemand;
       ++(demanded ? core_.counters.demand_fetches : core_.counters.prefetches);
     }
-    if (!page.ok()) buffer.set_place(id.index, Place::kOut);
+    if (!page.ok()) core_.pieces.enter(id, PieceState::kOut);
   }
   if (status != Status::kOk && piece.want == Want::kDemand) piece.fetch_status = status;
   piece.want = Want::kNobody;
@@ -108,11 +109,10 @@ bool ContentMover::may_copy(const Buffer& buffer, bool demand) noexcept {
 
 // The program still writes the slab.
 ContentMover::Fetched ContentMover::leave_for_later(PieceId id, bool demand) {
-  Buffer& buffer = core_.buffers[id.buffer];
-  buffer.set_place(id.index, Place::kOut);
-  if (!demand) buffer.pieces[id.index].want = Want::kNobody;
-  core_.tell_whereabouts(id);
+  core_.pieces.enter(id, PieceState::kOut);
   if (demand) return Fetched::kInUse;
+  core_.buffers[id.buffer].pieces[id.index].want = Want::kNobody;
+  core_.tell_whereabouts(id);
   core_.announce_change();
   return Fetched::kSettled;
 }
@@ -139,11 +139,10 @@ bool ContentMover::is_being_digested(const Page& page) {
 // way, for it becomes a demand when a launch names the buffer.
 // @return kSettled: it was dropped.
 ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
-  Buffer& buffer = core_.buffers[id.buffer];
-  buffer.set_place(id.index, Place::kOut);
+  core_.pieces.enter(id, PieceState::kOut);
   core_.announce_change();
   if (demand || core_.coming_ahead() > Bytes{}) return Fetched::kNoPage;
-  buffer.pieces[id.index].want = Want::kNobody;
+  core_.buffers[id.buffer].pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
   return Fetched::kSettled;
 }
@@ -153,13 +152,13 @@ Status ContentMover::remap(PieceId id) {
   Buffer& buffer = core_.buffers[id.buffer];
   const Address address = buffer.address_of(id.index);
   const Bytes bytes = buffer.bytes_of(id.index);
-  const PageHandle handle = buffer.pieces[id.index].page->handle;
+  const PageHandle handle = buffer.pieces[id.index].page().handle;
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
     status = core_.device.map(address, bytes, handle);
   }
-  buffer.set_place(id.index, status == Status::kOk ? Place::kIn : Place::kOut);
+  core_.pieces.enter(id, status == Status::kOk ? PieceState::kIn : PieceState::kUnmapped);
   if (status != Status::kOk) ++core_.counters.errors;
   return status;
 }
@@ -176,7 +175,7 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
   if (const Status prepared = prepare_fetch(id, after, own); prepared != Status::kOk) {
     page.after = std::move(after);
     core_.pool->put(std::move(page));
-    buffer.set_place(id.index, Place::kOut);
+    core_.pieces.enter(id, PieceState::kOut);
     ++core_.counters.errors;
     return prepared;
   }
@@ -210,12 +209,10 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
   page.extent = core_.options.zero_fill ? visible : page.size;
   after.clear();
   page.after = std::move(after);  // its room, for the event that its next owner waits for
-  piece.page = std::move(page);
   buffer.set_ready(id.index, filled.done);
-  if (is_mapped) {
-    buffer.set_place(id.index, Place::kIn);
-    piece.is_zero = false;
-  } else {
+  const PieceState state = is_mapped ? PieceState::kIn : PieceState::kArriving;
+  core_.pieces.enter(id, state, std::move(page));
+  if (!is_mapped) {
     spare_.front() = {id, filled.done, demand, begun};
     arrivals_.splice(arrivals_.end(), spare_, spare_.begin());
     ++core_.arrivals;
@@ -279,15 +276,13 @@ bool ContentMover::settle_arrivals() noexcept {
 }
 
 void ContentMover::cancel_arrivals(BufferId id) noexcept {
-  Buffer& buffer = core_.buffers[id];
   for (Arrival& arrival : arrivals_) {
     if (arrival.piece.buffer != id || arrival.is_being_mapped || arrival.is_cancelled) continue;
     arrival.is_cancelled = true;
-    Page page = *std::exchange(buffer.pieces[arrival.piece.index].page, std::nullopt);
+    Page page = core_.pieces.leave(arrival.piece);
     page.after.assign(1, arrival.done);  // there is room: attach() left it
     page.extent = page.size;
     core_.pool->put(std::move(page));
-    buffer.set_place(arrival.piece.index, Place::kOut);
   }
 }
 
@@ -322,7 +317,7 @@ void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexc
   if (content != Content::kUnknown) {
     const Address address = buffer.address_of(id.index);
     const Bytes bytes = buffer.bytes_of(id.index);
-    const PageHandle handle = piece.page->handle;
+    const PageHandle handle = piece.page().handle;
     const Unlocked unlocked(core_.mutex);
     status = core_.device.map(address, bytes, handle);
   }
@@ -332,13 +327,10 @@ void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexc
     buffer.set_ready(id.index, nullptr);
   }
   if (status == Status::kOk) {
-    buffer.set_place(id.index, Place::kIn);
-    piece.is_zero = false;
+    core_.pieces.enter(id, PieceState::kIn);
   } else {
     give_up_arrival(arrival, content, status);
   }
-  core_.tell_whereabouts(id);
-  core_.announce_change();
 }
 
 // The piece is out as before: the host copy has its content, or it is known to be zero.
@@ -348,12 +340,11 @@ void ContentMover::give_up_arrival(const Arrival& arrival, Content content,
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
   ++core_.counters.errors;
-  buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
   // The launch that asked may have given up since.
   const bool is_awaited = (arrival.demand && buffer.pins > 0) || piece.want == Want::kDemand;
   if (is_awaited) piece.fetch_status = status;
-  Page page = *std::exchange(piece.page, std::nullopt);
+  Page page = core_.pieces.leave(id);
   page.extent = page.size;
   if (content == Content::kThere) {
     core_.pool->put(std::move(page));
@@ -410,7 +401,7 @@ void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& fill
   Buffer& buffer = core_.buffers[id.buffer];
   ++core_.counters.errors;
   page.extent = page.size;
-  buffer.set_place(id.index, Place::kOut);
+  core_.pieces.enter(id, PieceState::kOut);
   const bool reads_slab = buffer.has_host_content();
   if (filled.untracked) {
     buffer.host.is_untracked = buffer.host.is_untracked || reads_slab;
@@ -451,7 +442,7 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
   if (slab.ok()) {
     buffer.host.slab = *slab;
     for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
-      if (buffer.pieces[piece].page) buffer.note_slab_lacks(piece);
+      if (buffer.pieces[piece].has_page()) buffer.note_slab_lacks(piece);
     }
   }
   core_.wake_stocker();
@@ -462,7 +453,7 @@ Status ContentMover::renew(BufferId id, std::optional<StreamHandle> stream) {
   Buffer& buffer = core_.buffers[id];
   if (core_.options.zero_fill) {
     for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {
-      if (buffer.pieces[piece].place != Place::kIn) continue;
+      if (!buffer.pieces[piece].is_in()) continue;
       const Status status = zero({id, piece});
       if (status != Status::kOk) return status;
     }
@@ -492,15 +483,15 @@ Status ContentMover::zero(PieceId id) {
     if (event != nullptr) after.push_back(event);
   }
   (void)buffer.rare->marked.covered(after);
-  const Address window = piece.page->window;
-  const Bytes extent = piece.page->extent;
+  const Address window = piece.page().window;
+  const Bytes extent = piece.page().extent;
   Transferred filled;
   {
     const Unlocked unlocked(core_.mutex);
     filled = core_.transfers.fill(window, extent, after);
   }
-  piece.page->extent =
-      filled.status == Status::kOk ? buffer.content_of(id.index) : piece.page->size;
+  piece.page().extent =
+      filled.status == Status::kOk ? buffer.content_of(id.index) : piece.page().size;
   if (filled.done != nullptr || filled.status == Status::kOk) {
     // Also where it failed: part of it may still come, which the page's next owner waits for.
     buffer.set_ready(id.index, filled.done);

@@ -9,13 +9,6 @@ namespace superpipe {
 
 namespace {
 
-// Whether the host has the newest content of a piece, and nobody moves it. A piece that is not in
-// place and has a page is one whose eviction waits for a digest, or failed half-way, or one that is
-// copied ahead of need.
-bool is_on_host(const Piece& piece) REQUIRES(manager_lock) {
-  return piece.place == Place::kOut && !piece.page;
-}
-
 // Whether a digest is being computed of what the host has of any of them.
 bool is_read_on_host(std::span<const Piece> pieces) REQUIRES(manager_lock) {
   return std::ranges::any_of(
@@ -29,8 +22,10 @@ std::span<const Piece> first_run(std::span<const Piece> pieces) REQUIRES(manager
     return static_cast<std::size_t>(std::ranges::find_if_not(pieces, is_alike) - pieces.begin());
   };
   const std::size_t in =
-      count([](const Piece& piece) REQUIRES(manager_lock) { return piece.place == Place::kIn; });
-  return pieces.first(in > 0 ? in : count(is_on_host));
+      count([](const Piece& piece) REQUIRES(manager_lock) { return piece.is_in(); });
+  if (in > 0) return pieces.first(in);
+  return pieces.first(
+      count([](const Piece& piece) REQUIRES(manager_lock) { return piece.is_on_host(); }));
 }
 
 }  // namespace
@@ -58,11 +53,10 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     }
     const auto pieces = buffer.pieces_at(Bytes{offset}, size);
     const auto run = first_run(pieces);
-    const bool is_broken = run.empty() && !pieces.front().is_moving() &&
-                           !pieces.front().awaits_digest() && !pieces.front().is_being_cleaned;
+    const bool is_broken = run.empty() && pieces.front().state() == PieceState::kUnmapped;
     // There is no host memory for what a copy would leave there: it goes to the device.
     const auto stays = [&]() REQUIRES(manager_lock) {
-      if (!is_on_host(run.front())) return false;
+      if (!run.front().is_on_host()) return false;
       return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.slab);
     };
     if (use.capturing || is_broken || (!run.empty() && stays())) {
@@ -74,7 +68,7 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     if (!run.empty()) {
       const auto last = static_cast<std::uint32_t>(&run.back() - buffer.pieces.data());
       const Bytes end = std::min(buffer.offset_of(last) + buffer.piece_size, Bytes{offset} + size);
-      const bool on_host = is_on_host(run.front());
+      const bool on_host = run.front().is_on_host();
       const Status status =
           on_host ? begin_host_route(id, run, use, token) : uses_.begin_in_place(id, use, token);
       if (status == Status::kNotYet) {

@@ -300,7 +300,7 @@ bool EvictionQueue::holds_its_ticket(const Eviction& eviction) const {
 bool EvictionQueue::is_void(const Eviction& eviction) const {
   if (!holds_its_ticket(eviction)) return true;
   const Buffer& buffer = core_.buffers[eviction.victim.piece.buffer];
-  return buffer.pieces[eviction.victim.piece.index].place != Place::kIn || buffer.pins > 0 ||
+  return !buffer.pieces[eviction.victim.piece.index].is_in() || buffer.pins > 0 ||
          buffer.pinned_forever || buffer.stays || buffer.last_use > eviction.seq;
 }
 

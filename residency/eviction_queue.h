@@ -71,7 +71,7 @@ class EvictionQueue {
   }
   /// Whether this piece may go. REQUIRES: may_go() of its buffer.
   [[nodiscard]] bool may_go(const Piece& piece) const REQUIRES(manager_lock) {
-    return piece.place == Place::kIn && !piece.page_is_untracked && piece.evict_ticket == 0 &&
+    return piece.is_in() && !piece.page_is_untracked && piece.evict_ticket == 0 &&
            piece.evict_failed != core_.turns;
   }
 

@@ -38,11 +38,8 @@ void Evictor::evict(PieceId id) noexcept {
   const bool may_be_zero = core_.digester.is_ready() && !buffer.host.slab;
   if (buffer.is_fresh(id.index) && !may_be_zero) note_unseen_writes(buffer);
   plan.purpose = purpose_for(id);
-  buffer.set_place(id.index, Place::kEvicting);
+  core_.pieces.enter(id, PieceState::kLeaving);
   buffer.forget_uses();  // all have completed
-  core_.tell_whereabouts(id);
-  core_.ledger.begin_vacating(buffer.bytes_of(id.index));
-  core_.tell_leaving(id, !buffer.lacks_slab_for(id.index));
   Outcome outcome;
   outcome.status = prepare(id, plan);
   if (outcome.status == Status::kOk) {
@@ -52,11 +49,11 @@ void Evictor::evict(PieceId id) noexcept {
   if (plan.slab && core_.compares_digests && !core_.digester.is_ready()) warn_once();
   // A part of one that failed may still read the page, too.
   if (outcome.digest.done != nullptr) {
-    buffer.pieces[id.index].page->digest = outcome.digest.done;
-    buffer.pieces[id.index].page->digested_at = core_.now();
+    buffer.pieces[id.index].page().digest = outcome.digest.done;
+    buffer.pieces[id.index].page().digested_at = core_.now();
   }
   if (outcome.status != Status::kOk) {
-    give_up(id, plan, outcome);
+    keep(id, outcome);
   } else if (waits(plan, outcome)) {
     await_digest(id, plan, outcome.digest);
   } else if (plan.purpose == Purpose::kZeros) {
@@ -94,8 +91,8 @@ void Evictor::note_place(PieceId id, Plan& plan) const {
   plan.address = buffer.address_of(id.index);
   plan.bytes = buffer.bytes_of(id.index);
   plan.content = buffer.content_of(id.index);
-  plan.handle = buffer.pieces[id.index].page->handle;
-  plan.window = buffer.pieces[id.index].page->window;
+  plan.handle = buffer.pieces[id.index].page().handle;
+  plan.window = buffer.pieces[id.index].page().window;
 }
 
 // Has all that can run out of host memory, or needs it, before anything is changed.
@@ -123,7 +120,7 @@ Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   plan.slab = buffer.slab_of(id.index);
   plan.asks_operations = !buffer.host.operations.empty();
   // Once the calls are made, noting them may not fail.
-  buffer.pieces[id.index].page->after.reserve(Page::kMostAfter);
+  buffer.pieces[id.index].page().after.reserve(Page::kMostAfter);
   if (plan.purpose != Purpose::kNone && spare_.empty()) spare_.emplace_back();
   return Status::kOk;
 }
@@ -163,10 +160,8 @@ void Evictor::await_digest(PieceId id, const Plan& plan,
   pending.ticket = buffer.pieces[id.index].digest_ticket = core_.next_digest_ticket();
   pending.of_fresh = plan.purpose == Purpose::kZeros;
   if (pending.of_fresh) pending.former = core_.digester.of_zeros(plan.content);
-  buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
-  core_.tell_whereabouts(id);
-  core_.announce_change();
+  core_.pieces.enter(id, PieceState::kDigesting);
 }
 
 // A digest is under way.
@@ -183,7 +178,7 @@ Evictor::Pending& Evictor::note_digest(PieceId id, const Digester::Enqueued& dig
 void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  piece.page->forget_completed();
+  piece.page().forget_completed();
   if (outcome.written.done != nullptr || piece.was_precleaned) note_write_back(id);
   piece.was_precleaned = false;
   if (outcome.written.done != nullptr) {
@@ -197,7 +192,7 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
     piece.write_back = outcome.written.done;
     piece.clean_at = buffer.writes;
     forget_operations(buffer);
-    piece.page->after.assign(1, outcome.written.done);
+    piece.page().after.assign(1, outcome.written.done);
     core_.counters.d2h_bytes += plan.slab.size;
     ++core_.counters.write_backs;
   } else {
@@ -219,26 +214,14 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
                                    plan.bytes});
   }
   core_.under_way.note_eviction(outcome.written.done != nullptr ? plan.slab.size : Bytes{});
-  core_.ledger.end_vacating(plan.bytes);
-  core_.tell_leaving(id, false);
-  core_.pool->put(*std::exchange(piece.page, std::nullopt));
-  buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
-  core_.tell_whereabouts(id);
-  core_.announce_change();
-}
-
-void Evictor::give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept {
-  core_.ledger.end_vacating(plan.bytes);
-  core_.tell_leaving(id, false);
-  keep(id, outcome);
+  core_.pool->put(core_.pieces.leave(id));
 }
 
 // The page keeps the content: in its place or, if it cannot even be mapped, out of it.
 void Evictor::keep(PieceId id, const Outcome& outcome) noexcept {
   Buffer& buffer = core_.buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  buffer.set_place(id.index, outcome.is_mapped ? Place::kIn : Place::kOut);
   if (outcome.status != Status::kNotYet || !outcome.is_mapped) {
     ++core_.counters.errors;
     piece.evict_failed = core_.turns;
@@ -249,12 +232,11 @@ void Evictor::keep(PieceId id, const Outcome& outcome) noexcept {
   if (outcome.has_digest()) note_digest(id, outcome.digest);
   if (outcome.written.done != nullptr) {
     piece.write_back = outcome.written.done;
-    piece.page->after.assign(1, outcome.written.done);
+    piece.page().after.assign(1, outcome.written.done);
   }
   // A part of it may have come to the slab.
   if (outcome.written.done != nullptr || outcome.written.untracked) piece.host_digest.reset();
-  core_.tell_whereabouts(id);
-  core_.announce_change();
+  core_.pieces.enter(id, outcome.is_mapped ? PieceState::kIn : PieceState::kUnmapped);
 }
 
 // For a later run, which may have the content copied before.
@@ -275,8 +257,7 @@ void Evictor::preclean(PieceId id) noexcept {
   Plan plan{};
   plan.begun = core_.now();
   plan.purpose = Purpose::kKnow;
-  piece.is_being_cleaned = true;
-  buffer.set_place(id.index, Place::kEvicting);
+  core_.pieces.enter(id, PieceState::kCopyStarting);
   buffer.forget_uses();  // all have completed
   Outcome outcome;
   outcome.status = prepare(id, plan);
@@ -285,22 +266,18 @@ void Evictor::preclean(PieceId id) noexcept {
     outcome = take_out(plan);
   }
   if (outcome.digest.done != nullptr) {
-    piece.page->digest = outcome.digest.done;
-    piece.page->digested_at = core_.now();
+    piece.page().digest = outcome.digest.done;
+    piece.page().digested_at = core_.now();
   }
-  if (outcome.status != Status::kOk) {
-    piece.is_being_cleaned = false;
-    return keep(id, outcome);
-  }
+  if (outcome.status != Status::kOk) return keep(id, outcome);
   // What the slab has is neither the former content any more nor the present one yet.
   piece.host_digest.reset();
   piece.write_back = last_write_back_ = outcome.written.done;
-  piece.page->after.assign(1, outcome.written.done);
+  piece.page().after.assign(1, outcome.written.done);
   forget_operations(buffer);
   core_.counters.d2h_bytes += plan.slab.size;
   ++core_.counters.precleaned;
   if (outcome.has_digest()) ++core_.counters.digests;
-  buffer.set_place(id.index, Place::kOut);
   buffer.set_ready(id.index, nullptr);
   precleaning_ = {id,
                   buffer.generation,
@@ -316,7 +293,7 @@ void Evictor::preclean(PieceId id) noexcept {
     core_.trace->add(core_.now(), outcome.written.done,
                      TraceEviction{{}, id.buffer, offset, plan.slab.size, Bytes{}});
   }
-  core_.announce_change();
+  core_.pieces.enter(id, PieceState::kCopying);
 }
 
 // A copy that has ended is what the page has, with or without a digest: nothing was mapped. A
@@ -346,7 +323,7 @@ bool Evictor::settle_precleaning() noexcept {
   if (buffer.generation != over.generation) return true;
   Piece& piece = buffer.pieces[over.piece.index];
   // It was wanted, and may be used or leaving.
-  if (!std::exchange(piece.is_being_cleaned, false)) return true;
+  if (piece.state() != PieceState::kCopying) return true;
   if (written.ok()) {
     piece.clean_at = over.writes;
     piece.host_digest = digest;
@@ -355,11 +332,11 @@ bool Evictor::settle_precleaning() noexcept {
   }
   // One that launches were begun without comes in again when it is used.
   if (piece.want == Want::kNobody && !buffer.is_left_out()) {
-    buffer.set_place(over.piece.index, Place::kFetching);
+    core_.pieces.enter(over.piece, PieceState::kArriving);
     (void)mover_.remap(over.piece);
+  } else {
+    core_.pieces.enter(over.piece, PieceState::kUnmapped);
   }
-  core_.tell_whereabouts(over.piece);
-  core_.announce_change();
   return true;
 }
 
@@ -443,7 +420,7 @@ void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_ow
   if (!is_of_one_owner) digest.reset();
   Piece* const piece = holder_of(pending);
   if (piece == nullptr) return;
-  const bool decides = piece->awaits_digest();
+  const bool decides = piece->state() == PieceState::kDigesting;
   if (decides && pending.of_fresh) return settle_fresh(pending, digest);
   const auto former = decides ? piece->host_digest : pending.former;
   const bool is_unchanged = digest && former == digest;
@@ -465,7 +442,7 @@ void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_ow
   } else {
     piece->digest_ticket = 0;
     write_back_late(pending.piece, pending.since);
-    if (!piece->page) piece->host_digest = digest;
+    if (!piece->has_page()) piece->host_digest = digest;
   }
 }
 
@@ -483,7 +460,7 @@ void Evictor::settle_fresh(const Pending& pending,
     finish_unchanged(pending);
   } else {
     write_back_late(pending.piece, pending.since);
-    if (!piece.page) piece.host_digest = digest;
+    if (!piece.has_page()) piece.host_digest = digest;
   }
 }
 
@@ -514,7 +491,8 @@ bool Evictor::settle_overdue() noexcept {
   const auto is_overdue = [&](const Pending& pending) REQUIRES(manager_lock) {
     const Piece* const piece = holder_of(pending);
     // One that is wanted keeps its page, and is mapped again in its turn.
-    return piece != nullptr && piece->awaits_digest() && piece->want == Want::kNobody &&
+    return piece != nullptr && piece->state() == PieceState::kDigesting &&
+           piece->want == Want::kNobody &&
            now - std::max(pending.since, settled_at_) >= patience_for(pending);
   };
   bool settled = false;
@@ -535,7 +513,9 @@ void Evictor::write_back_late(PieceId id, ResidencyCore::Clock::time_point begun
   plan.begun = begun;
   Outcome outcome;
   if (buffer.is_fresh(id.index)) note_unseen_writes(buffer);
-  buffer.set_place(id.index, Place::kEvicting);
+  if (buffer.pieces[id.index].state() == PieceState::kDigesting) {
+    core_.pieces.enter(id, PieceState::kLeaving);
+  }
   note_place(id, plan);
   // Nothing of ours shall wait for the program, which works on the slab (I7).
   outcome.status = mover_.awaits_operations(buffer.host, /*writes_only=*/false) ? Status::kNotYet
@@ -552,7 +532,7 @@ void Evictor::write_back_late(PieceId id, ResidencyCore::Clock::time_point begun
   if (outcome.status == Status::kOk) {
     finish(id, plan, outcome);
   } else {
-    give_up(id, plan, outcome);
+    keep(id, outcome);
   }
 }
 

@@ -48,8 +48,8 @@ class Evictor {
       : core_(core), streams_(streams), mover_(mover) {}
 
   /// Takes out a piece of a buffer that nothing uses any more: unmaps it first, then copies its
-  /// content or has it digested (I2). REQUIRES: kIn, and that the events of all uses of the buffer
-  /// have completed.
+  /// content or has it digested (I2). REQUIRES: it is in, and that the events of all uses of the
+  /// buffer have completed.
   void evict(PieceId id) noexcept REQUIRES(manager_lock);
 
   /// Copies the content of a piece that stays to the host, so that a later eviction finds nothing
@@ -158,8 +158,6 @@ class Evictor {
       REQUIRES(manager_lock);
   void warn_once() noexcept REQUIRES(manager_lock);
   void finish(PieceId id, const Plan& plan, const Outcome& outcome) noexcept REQUIRES(manager_lock);
-  void give_up(PieceId id, const Plan& plan, const Outcome& outcome) noexcept
-      REQUIRES(manager_lock);
   void keep(PieceId id, const Outcome& outcome) noexcept REQUIRES(manager_lock);
   void note_write_back(PieceId id) noexcept REQUIRES(manager_lock);
   void leave_to_end(const Precleaning& over) noexcept REQUIRES(manager_lock);

@@ -92,7 +92,7 @@ Buffer* HostDigests::live(const Waiting& waiting) const {
 // Whether somebody may be about to write to the piece's part of the slab, or the page may have what
 // the slab has not.
 bool HostDigests::is_worked_on(const Buffer& buffer, const Piece& piece) {
-  const bool is_half_way = piece.place == Place::kOut && piece.page.has_value();
+  const bool is_half_way = piece.is_out() && !piece.is_on_host();
   return buffer.host.is_busy() || piece.is_moving() || is_half_way;
 }
 

@@ -16,8 +16,8 @@ constexpr std::chrono::nanoseconds kShortestLook = std::chrono::microseconds{20}
 // Whether nobody has asked for the piece, which is out, and may come in.
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
   const Piece& piece = buffer.pieces[index];
-  return buffer.live && !buffer.is_left_out() && piece.place == Place::kOut &&
-         piece.want == Want::kNobody && !piece.is_being_cleaned;
+  return buffer.live && !buffer.is_left_out() && piece.is_out() && piece.want == Want::kNobody &&
+         piece.state() != PieceState::kCopying;
 }
 
 // The first piece of a buffer that is missing.
@@ -148,7 +148,7 @@ bool MoverRounds::fetch_next() {
     Buffer& buffer = core_.buffers[id.buffer];
     const bool is_valid =
         buffer.generation == entry->piece.generation && buffer.pieces[id.index].want == entry->want;
-    if (!is_valid || buffer.pieces[id.index].place != Place::kOut) {
+    if (!is_valid || !buffer.pieces[id.index].is_out()) {
       if (is_valid) {
         buffer.pieces[id.index].want = Want::kNobody;
         core_.tell_whereabouts(id);
@@ -178,7 +178,7 @@ bool MoverRounds::fetch_next() {
       continue;
     }
     if (AutoPolicy* const policy = core_.policy.puller()) {
-      if (buffer.pieces[id.index].place != Place::kOut) {
+      if (!buffer.pieces[id.index].is_out()) {
         note_under_way(id, begun);
       } else if (entry->want == Want::kPrefetch) {
         failed_at_ = attempt_number(*policy);
@@ -276,8 +276,9 @@ MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target
     lacks_room_ = false;
     return Next::kInTime;
   }
-  const Bytes lacking =
-      buffer.pieces[*piece].page ? Bytes{} : saturating_subtract(bytes, core_.obtainable_ahead());
+  const Bytes lacking = buffer.pieces[*piece].has_page()
+                            ? Bytes{}
+                            : saturating_subtract(bytes, core_.obtainable_ahead());
   lacks_room_ = lacking > Bytes{};
   if (lacks_room_ && evictions_.request_bytes_used_after(target, lacking, bytes) == Bytes{}) {
     // Nobody's work gives a buffer the slab that it would need.

@@ -124,7 +124,7 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
     core_.ledger.end_vacating(bytes);
     const bool is_over_beside = is_marked && complete_beside.ok() && *complete_beside;
     const bool is_over = is_over_beside && complete.ok() && *complete;
-    const bool stripped = is_over && strip(buffer);
+    const bool stripped = is_over && strip(id);
     if (!complete.ok() || !complete_beside.ok() || (is_over && !stripped)) ++core_.counters.errors;
     if (!stripped && !is_over_beside) {
       core_.note_freed(buffer);
@@ -146,13 +146,14 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
   return false;
 }
 
-bool PageSupply::strip(Buffer& buffer) noexcept {
+bool PageSupply::strip(BufferId id) noexcept {
+  Buffer& buffer = core_.buffers[id];
   Bytes vacating = buffer.bytes_in_place();
   core_.ledger.begin_vacating(vacating);
   Status status = Status::kOk;
   for (std::uint32_t index = 0; index < buffer.pieces.size() && status == Status::kOk; ++index) {
     Piece& piece = buffer.pieces[index];
-    if (piece.place != Place::kIn) continue;
+    if (!piece.is_in()) continue;
     const Address address = buffer.address_of(index);
     const Bytes bytes = buffer.bytes_of(index);
     {
@@ -163,11 +164,11 @@ bool PageSupply::strip(Buffer& buffer) noexcept {
     core_.ledger.end_vacating(bytes);
     vacating -= bytes;
     // Its first content may still be coming. There is room: attach() left it.
-    piece.page->forget_completed();
-    if (piece.is_arriving()) piece.page->after.push_back(piece.ready);
-    buffer.set_place(index, Place::kOut);
+    Page page = core_.pieces.leave({id, index});
+    page.forget_completed();
+    if (piece.is_arriving()) page.after.push_back(piece.ready);
     buffer.set_ready(index, nullptr);
-    core_.pool->put(*std::exchange(piece.page, std::nullopt));
+    core_.pool->put(std::move(page));
   }
   core_.ledger.end_vacating(vacating);
   return status == Status::kOk;

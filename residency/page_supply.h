@@ -38,7 +38,7 @@ class PageSupply {
 
   /// Unmaps all pieces of a buffer that nobody has and that nothing uses; its pages become idle.
   /// @return false if one could not be unmapped: it, and those after it, stay in place.
-  bool strip(Buffer& buffer) noexcept REQUIRES(manager_lock);
+  bool strip(BufferId id) noexcept REQUIRES(manager_lock);
 
  private:
   Result<Page> create(Bytes size) REQUIRES(manager_lock);

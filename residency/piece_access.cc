@@ -41,7 +41,7 @@ Status PieceAccess::renew(PieceId id, std::chrono::nanoseconds& patience) {
     }
     if (id.index >= buffer.pieces.size()) return Status::kOk;
     const Piece& piece = buffer.pieces[id.index];
-    if (piece.place != Place::kIn || !piece.page) return Status::kOk;
+    if (!piece.is_in()) return Status::kOk;
     const Address address = buffer.address_of(id.index);
     const Bytes bytes = buffer.bytes_of(id.index);
     Status status = Status::kOk;

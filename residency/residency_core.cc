@@ -413,31 +413,65 @@ void ResidencyCore::want(PieceId id, Want want) {
 void ResidencyCore::drop_digest(PieceId id) noexcept {
   Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffer.pieces[id.index];
-  if (piece.awaits_digest()) {
+  piece.digest_ticket = 0;
+  piece.host_digest_ticket = 0;
+  if (piece.state() == PieceState::kDigesting || piece.state() == PieceState::kCopying) {
+    pieces.enter(id, PieceState::kUnmapped);
+  }
+}
+
+void ResidencyCore::on_piece_state(PieceId id, PieceState from) noexcept {
+  const Buffer& buffer = buffers[id.buffer];
+  const PieceStateFacts& was = facts_of(from);
+  const PieceStateFacts& is = facts_of(buffer.pieces[id.index].state());
+  if (is.is_vacating && !was.is_vacating) {
+    ledger.begin_vacating(buffer.bytes_of(id.index));
+    tell_leaving(id, !buffer.lacks_slab_for(id.index));
+  } else if (was.is_vacating && !is.is_vacating) {
     ledger.end_vacating(buffer.bytes_of(id.index));
     tell_leaving(id, false);
   }
-  piece.digest_ticket = 0;
-  piece.host_digest_ticket = 0;
-  piece.is_being_cleaned = false;
+  tell_whereabouts(id);
+  // Of a fetch that came to nothing the mover says whether that is a change.
+  const bool is_as_before = from == PieceState::kFetching && is.state == PieceState::kOut;
+  if (!is.is_moving && !is_as_before) announce_change();
 }
 
 void ResidencyCore::tell_whereabouts(BufferId id) noexcept {
-  const auto pieces = static_cast<std::uint32_t>(buffers[id].pieces.size());
-  for (std::uint32_t piece = 0; piece < pieces; ++piece) tell_whereabouts(PieceId{id, piece});
+  const auto count = static_cast<std::uint32_t>(buffers[id].pieces.size());
+  for (std::uint32_t piece = 0; piece < count; ++piece) tell_whereabouts(PieceId{id, piece});
 }
+
+namespace {
+
+// Whether policy counts the piece as on the device or on its way there.
+bool is_or_comes(const Buffer& buffer, const Piece& piece) REQUIRES(manager_lock) {
+  switch (piece.state()) {
+    case PieceState::kIn:
+      return piece.evict_ticket == 0;
+    case PieceState::kFetching:
+    case PieceState::kArriving:
+    case PieceState::kCopyStarting:
+    case PieceState::kCopying:
+      return true;
+    case PieceState::kLeaving:
+      return false;
+    case PieceState::kOut:
+    case PieceState::kDigesting:
+    case PieceState::kUnmapped:
+      return piece.want != Want::kNobody || buffer.is_left_out();
+  }
+  return false;
+}
+
+}  // namespace
 
 void ResidencyCore::tell_whereabouts(PieceId id) noexcept {
   AutoPolicy* const puller = asks_policy ? policy.puller() : nullptr;
   if (puller == nullptr) return;
   const Buffer& buffer = buffers[id.buffer];
   Piece& piece = buffers[id.buffer].pieces[id.index];
-  const bool stays =
-      (piece.place == Place::kIn && piece.evict_ticket == 0) || piece.is_being_cleaned;
-  const bool comes =
-      piece.place == Place::kFetching ||
-      (piece.place == Place::kOut && (piece.want != Want::kNobody || buffer.is_left_out()));
-  const bool is_in = buffer.live && (stays || comes);
+  const bool is_in = buffer.live && is_or_comes(buffer, piece);
   if (is_in == piece.told_in) return;
   piece.told_in = is_in;
   try {
@@ -461,11 +495,9 @@ void ResidencyCore::forget_buffer(BufferId id) noexcept {
 
 void ResidencyCore::put_away(BufferId id) noexcept {
   Buffer& buffer = buffers[id];
-  for (Piece& piece : buffer.pieces) {
+  for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
     // Its eviction had not come to its end, or failed half-way.
-    if (piece.page && piece.place == Place::kOut) {
-      pool->put(*std::exchange(piece.page, std::nullopt));
-    }
+    if (buffer.pieces[index].state() == PieceState::kUnmapped) pool->put(pieces.leave({id, index}));
   }
   if (buffer.missing < buffer.pieces.size()) {
     note_freed(buffer);

@@ -1,8 +1,9 @@
 // What the parts of a residency manager share: the components, and the mutex that guards them.
 //
 // One mutex guards all that is annotated with it. It is not held across calls of the device
-// (I5), but for the last ones of shut_down(): whoever needs the device marks what it works on
-// (Place, host.pins, the turn, visitors), opens the mutex, calls, closes it, and looks again.
+// (I5), except for the last ones of shut_down(): a thread that needs the device marks what it works
+// on (PieceState, host.pins, the turn, visitors), opens the mutex, calls, closes it, and looks
+// again.
 //
 // Host memory may run out anywhere (std::bad_alloc). What must not fail half-way allocates nothing:
 // its room was made when the buffer, page, slab or operation came to be. See docs/residency.md.
@@ -42,6 +43,7 @@
 #include "residency/manager_mutex.h"
 #include "residency/page_pool.h"
 #include "residency/passthrough_ledger.h"
+#include "residency/pieces/piece_states.h"
 #include "residency/residency_options.h"
 #include "residency/residency_trace.h"
 #include "residency/stream_table.h"
@@ -55,7 +57,7 @@ namespace superpipe {
 
 /// The shared state of one manager. Its functions keep the components in step with each other; what
 /// is decided and what is moved is up to the parts (see docs/residency.md, "Parts").
-struct ResidencyCore {
+struct ResidencyCore final : PieceListener {
   using Clock = std::chrono::steady_clock;
 
   ResidencyCore(DeviceMemory& device_memory, const ResidencyOptions& manager_options);
@@ -224,14 +226,18 @@ struct ResidencyCore {
   [[nodiscard]] std::uint64_t next_digest_ticket() REQUIRES(manager_lock) {
     return ++digest_tickets;
   }
-  /// Nobody needs the digest of a piece that is under way, if there is one: its page is about to be
-  /// mapped again or to be given up, or the slab to be written.
+  /// No digest of a piece, and no copy of it ahead of need, counts any more, if one is under way:
+  /// its page is about to be mapped again or to be given up, or the slab to be written.
   void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);
+
+  /// Has the ledger, the pool, policy and those who wait follow the change.
+  void on_piece_state(PieceId id, PieceState from) noexcept override REQUIRES(manager_lock);
 
   /// Tells a policy that is asked for each transfer whether the piece is on the device or on its
   /// way there, if that has changed. What launches were begun without counts as on its way: it
   /// cannot be brought before they have completed, and what is used next can. To be called after
-  /// each change of what it depends on: `live`, `place`, `want`, `evict_ticket`, is_left_out().
+  /// each change of what it depends on beside the piece's state: `live`, `want`, `evict_ticket`,
+  /// is_left_out().
   /// Amortised O(log buffers).
   void tell_whereabouts(PieceId id) noexcept REQUIRES(manager_lock);
   /// The same for all pieces of a buffer.
@@ -292,6 +298,7 @@ struct ResidencyCore {
   bool stopped GUARDED_BY(manager_lock) = false;
 
   BufferTable buffers;  ///< found without the mutex; the fields of a buffer say what needs it
+  PieceStates pieces GUARDED_BY(manager_lock){buffers, *this};
   StreamTable streams GUARDED_BY(manager_lock);
   BufferCache cache GUARDED_BY(manager_lock);
   FreedLately freed_lately GUARDED_BY(manager_lock);

@@ -310,8 +310,7 @@ std::optional<NearBuffer> ResidencyManager::Impl::near(Address address) const no
     return NearBuffer{buffer.number, size, offset - size + Bytes{1}, false};
   }
   const std::span<const Piece> piece = buffer.pieces_at(offset, Bytes{1});
-  return NearBuffer{buffer.number, size, Bytes{},
-                    piece.empty() || piece.front().place != Place::kIn};
+  return NearBuffer{buffer.number, size, Bytes{}, piece.empty() || !piece.front().is_in()};
 }
 
 ResidencyManager::LiveState ResidencyManager::Impl::live_state() {
@@ -433,11 +432,11 @@ void ResidencyManager::Impl::forget_everything() {
 void ResidencyManager::Impl::give_back(Buffer& buffer) {
   for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
     Piece& piece = buffer.pieces[index];
-    if (!piece.page) continue;
-    if (piece.place == Place::kIn) {
+    if (!piece.has_page()) continue;
+    if (piece.is_in()) {
       (void)core.device.unmap(buffer.address_of(index), buffer.bytes_of(index));
     }
-    (void)core.pool->destroy(*piece.page);
+    (void)core.pool->destroy(piece.page());
   }
   core.host.release(buffer.host.slab, {});
 }

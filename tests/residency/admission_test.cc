@@ -38,20 +38,24 @@ class AdmissionTest : public CoreTest {
   /// A buffer that is on the device, as far as the accounts say.
   BufferId make_in() REQUIRES(manager_lock) {
     const BufferId id = make_out(1);
-    arrive(core_.buffers[id]);
+    arrive(id);
     return id;
   }
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
+  [[nodiscard]] PieceState place_of(BufferId id) const {
+    return core_.buffers[id].pieces[0].state();
+  }
   /// Whether exactly one warning was given, and says `what`.
   bool warned(const std::string& what) REQUIRES(manager_lock) {
     const auto warnings = core_.warnings.take();
     return warnings.size() == 1 && warnings[0].find(what) != std::string::npos;
   }
 
-  void arrive(Buffer& buffer) REQUIRES(manager_lock) {
+  void arrive(BufferId id) REQUIRES(manager_lock) {
+    const Buffer& buffer = core_.buffers[id];
     core_.ledger.begin_creation(buffer.footprint);
     core_.ledger.end_creation(buffer.footprint, true);
-    buffer.set_place(0, Place::kIn);
+    core_.pieces.enter({id, 0}, PieceState::kFetching);
+    core_.pieces.enter({id, 0}, PieceState::kIn, Page{});
   }
   bool fetch_one() REQUIRES(manager_lock) {
     const auto entry = core_.fetches.at(0);
@@ -64,7 +68,7 @@ class AdmissionTest : public CoreTest {
     core_.fetches.erase(0);
     fetched_.push_back(entry->piece.id);
     if (fetches_fail_ == Status::kOk) {
-      arrive(buffer);
+      arrive(entry->piece.id);
     } else {
       buffer.pieces[0].fetch_status = fetches_fail_;
     }
@@ -77,7 +81,7 @@ class AdmissionTest : public CoreTest {
     Buffer& buffer = core_.buffers[id->buffer];
     core_.ledger.begin_destruction(buffer.footprint);
     core_.ledger.end_destruction(buffer.footprint, true);
-    buffer.set_place(0, Place::kOut);
+    (void)core_.pieces.leave(*id);
     return true;
   }
 
@@ -113,9 +117,9 @@ TEST_F(AdmissionTest, EvictsWhatTheSetNeedsAndSparesPinnedBuffers) {
   const BufferId needed = make_out(1);
   core_.buffers[pinned].pins = 1;
   EXPECT_EQ(bring_in({needed}), Status::kOk);
-  EXPECT_EQ(place_of(needed), Place::kIn);
-  EXPECT_EQ(place_of(pinned), Place::kIn);
-  EXPECT_EQ(place_of(idle), Place::kOut);
+  EXPECT_EQ(place_of(needed), PieceState::kIn);
+  EXPECT_EQ(place_of(pinned), PieceState::kIn);
+  EXPECT_EQ(place_of(idle), PieceState::kOut);
   EXPECT_TRUE(core_.ledger.is_within_limit());
 }
 
@@ -174,8 +178,8 @@ TEST_F(AdmissionTest, WaitsForThePinsOfAnotherOperation) {
     return moves();
   };
   EXPECT_EQ(bring_in({needed}), Status::kOk);
-  EXPECT_EQ(place_of(held[0]), Place::kOut);
-  EXPECT_EQ(place_of(held[1]), Place::kIn);
+  EXPECT_EQ(place_of(held[0]), PieceState::kOut);
+  EXPECT_EQ(place_of(held[1]), PieceState::kIn);
 }
 
 TEST_F(AdmissionTest, TellsWhyADemandFailed) {
@@ -192,7 +196,7 @@ TEST_F(AdmissionTest, AFullDeviceFailsOnlyWhenNobodyCanGo) {
   fetches_fail_ = Status::kOutOfDeviceMemory;
   rounds_.round = [this]() NO_THREAD_SAFETY_ANALYSIS { return evict_one() || fetch_one(); };
   EXPECT_EQ(bring_in({make_out(1)}), Status::kOutOfDeviceMemory);
-  for (const BufferId id : victims) EXPECT_EQ(place_of(id), Place::kOut);
+  for (const BufferId id : victims) EXPECT_EQ(place_of(id), PieceState::kOut);
 }
 
 TEST_F(AdmissionTest, TakesOtherVictimsLongBeforeItGivesUpOnOneThatIsStuck) {
@@ -206,8 +210,8 @@ TEST_F(AdmissionTest, TakesOtherVictimsLongBeforeItGivesUpOnOneThatIsStuck) {
   const auto begun = core_.now();
   EXPECT_EQ(bring_in({needed}, decision), Status::kOk);
   EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 2);
-  EXPECT_EQ(place_of(stuck), Place::kIn);
-  EXPECT_EQ(place_of(free), Place::kOut);
+  EXPECT_EQ(place_of(stuck), PieceState::kIn);
+  EXPECT_EQ(place_of(free), PieceState::kOut);
   EXPECT_TRUE(core_.warnings.empty());
 }
 
@@ -219,7 +223,7 @@ TEST_F(AdmissionTest, RunsOverTheLimitWithAWarningWhenTheWaitLimitHasPassed) {
   const auto begun = core_.now();
   EXPECT_EQ(bring_in({needed}), Status::kOk);
   EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
-  EXPECT_EQ(place_of(needed), Place::kIn);
+  EXPECT_EQ(place_of(needed), PieceState::kIn);
   EXPECT_EQ(core_.ledger.excess(), kGranule);
   EXPECT_TRUE(warned("gave up waiting after 400 ms"));
 }
@@ -328,8 +332,8 @@ TEST_F(OverflowTest, ASetAboveTheBudgetRunsOverItAfterAllElseHasGone) {
   const BufferId other = make_in();
   const std::vector<BufferId> set{make_out(1), make_out(1), make_out(1)};
   EXPECT_EQ(bring_in(set), Status::kOk);
-  for (const BufferId id : set) EXPECT_EQ(place_of(id), Place::kIn);
-  EXPECT_EQ(place_of(other), Place::kOut);
+  for (const BufferId id : set) EXPECT_EQ(place_of(id), PieceState::kIn);
+  EXPECT_EQ(place_of(other), PieceState::kOut);
   EXPECT_EQ(core_.ledger.pages(), 3 * kGranule);
   EXPECT_TRUE(warned("running over the budget"));
 }
@@ -359,8 +363,9 @@ class FreedBufferTest : public UsingCoreTest {
     return status;
   }
   [[nodiscard]] int idle_in() const {
-    return static_cast<int>(std::ranges::count_if(
-        idle_, [this](BufferId id) { return core_.buffers[id].pieces[0].place == Place::kIn; }));
+    return static_cast<int>(std::ranges::count_if(idle_, [this](BufferId id) {
+      return core_.buffers[id].pieces[0].state() == PieceState::kIn;
+    }));
   }
 
   BufferLifetimes lifetimes_{core_,      streams_,  pages_,   mover_,

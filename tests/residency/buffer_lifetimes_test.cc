@@ -55,7 +55,7 @@ TEST_F(BufferLifetimesTest, ABufferBeginsOnTheDevice) {
   const Buffer& buffer = core_.buffers[id_of(*address)];
   EXPECT_TRUE(buffer.live);
   EXPECT_TRUE(buffer.fresh);
-  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(buffer.footprint, 2 * kGranule);
   EXPECT_EQ(core_.host.reserved(), Bytes{}) << "what fits the device need not leave it";
   const ManagerLock lock(core_.mutex);
@@ -234,10 +234,10 @@ TEST_F(BufferLifetimesTest, AFreeWaitsUntilNothingWorksOnTheBuffer) {
   Buffer& buffer = core_.buffers[id_of(address)];
   buffer.pins = 1;
   buffer.host.pins = 1;
-  buffer.set_place(0, Place::kFetching);
+  core_.pieces.enter({id_of(address), 0}, PieceState::kLeaving);
   rounds_.round = [&] {
     if (rounds_.rounds == 2) buffer.pins = 0;
-    if (rounds_.rounds == 3) buffer.set_place(0, Place::kIn);
+    if (rounds_.rounds == 3) core_.pieces.enter({id_of(address), 0}, PieceState::kIn);
     if (rounds_.rounds == 4) buffer.host.pins = 0;
     return true;
   };
@@ -310,7 +310,7 @@ TEST_F(BufferLifetimesTest, APageUnderATransferWithoutAKnownEndServesNobody) {
       if (!stays_mapped) device_.fail(Call::kMap, 1, Status::kDeviceError);
       evictor_.evict({id_of(address), 0});
     }
-    ASSERT_EQ(buffer.pieces[0].place, stays_mapped ? Place::kIn : Place::kOut);
+    ASSERT_EQ(buffer.pieces[0].state(), stays_mapped ? PieceState::kIn : PieceState::kUnmapped);
     ASSERT_EQ(lifetimes_.free(address, std::nullopt), Status::kOk);
     EXPECT_NE(allocate(1), address);
     EXPECT_EQ(device_.device_bytes(), pages_before + 2 * kGranule);
@@ -332,8 +332,8 @@ class TightLifetimesTest : public BufferLifetimesTest {
 TEST_F(TightLifetimesTest, ABufferWithoutRoomBeginsOutAndEvictsNobody) {
   const Address first = allocate(1);
   const Address second = allocate(1);
-  EXPECT_EQ(core_.buffers[id_of(first)].pieces[0].place, Place::kIn);
-  EXPECT_EQ(core_.buffers[id_of(second)].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id_of(first)].pieces[0].state(), PieceState::kIn);
+  EXPECT_EQ(core_.buffers[id_of(second)].pieces[0].state(), PieceState::kOut);
   EXPECT_TRUE(core_.buffers[id_of(second)].live);
   EXPECT_EQ(device_.calls(Call::kUnmap), 0);
   // It leaves nothing but its address behind, and no page in the cache.
@@ -388,10 +388,10 @@ TEST_F(LittleHostMemoryTest, ABufferThatLeavesAllTheSameIsBackedThen) {
   const ManagerLock lock(core_.mutex);
   for (const BufferId each : {id, unbacked}) core_.buffers[each].note_write();
   evictor_.evict({id, 0});
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   EXPECT_EQ(core_.host.reserved(), 2 * kGranule);
   evictor_.evict({unbacked, 0});
-  EXPECT_EQ(core_.buffers[unbacked].pieces[0].place, Place::kIn)
+  EXPECT_EQ(core_.buffers[unbacked].pieces[0].state(), PieceState::kIn)
       << "its content has no other place";
   EXPECT_FALSE(core_.warnings.empty());
   core_.counters.errors = 0;

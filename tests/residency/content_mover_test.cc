@@ -56,7 +56,7 @@ TEST_F(ContentMoverTest, AFetchBringsTheContentAndKeepsTheHostCopy) {
   const BufferId id = make_out(2, 7);
   EXPECT_TRUE(demand(id));
   const Buffer& buffer = core_.buffers[id];
-  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(buffer.pieces[0].want, Want::kNobody);
   EXPECT_FALSE(buffer.is_dirty(0));
   device_.drain();
@@ -116,7 +116,7 @@ TEST_F(ContentMoverTest, ABufferThatWasNeverWrittenIsMappedWithoutACopy) {
   make_idle_page(1, vacated);
   const BufferId id = make_fresh(1);
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(core_.buffers[id].pieces[0].ready, vacated);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
   EXPECT_EQ(core_.counters.demand_fetches, 0U);
@@ -135,7 +135,7 @@ TEST_F(ContentMoverTest, WithoutAPageADemandStaysAndAPrefetchIsDroppedUnlessOneI
   core_.ledger.promise(kGranule);
   EXPECT_FALSE(prefetch(id));
   EXPECT_EQ(buffer.pieces[0].want, Want::kPrefetch);
-  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kOut);
   EXPECT_EQ(core_.counters.errors, 0U);
 }
 
@@ -154,7 +154,7 @@ TEST_F(ContentMoverTest, APrefetchThatALaunchCameToWaitForCountsAsADemand) {
 }
 
 TEST_F(ContentMoverTest, OthersSeeThatTheBufferMovesWhileTheDeviceIsCalled) {
-  std::vector<Place> seen;
+  std::vector<PieceState> seen;
   BufferId id{};
   {
     const ManagerLock lock(core_.mutex);
@@ -163,13 +163,13 @@ TEST_F(ContentMoverTest, OthersSeeThatTheBufferMovesWhileTheDeviceIsCalled) {
   device_.on_call = [&](Call call) {
     if (call != Call::kCopyToDevice && call != Call::kUnmap) return;
     const ManagerLock lock(core_.mutex);  // not held across the call (I5), or this would hang
-    seen.push_back(core_.buffers[id].pieces[0].place);
+    seen.push_back(core_.buffers[id].pieces[0].state());
   };
   const ManagerLock lock(core_.mutex);
   EXPECT_TRUE(demand(id));
   evictor_.evict({id, 0});
   device_.on_call = nullptr;
-  EXPECT_THAT(seen, ElementsAre(Place::kFetching, Place::kEvicting));
+  EXPECT_THAT(seen, ElementsAre(PieceState::kFetching, PieceState::kLeaving));
 }
 
 TEST_F(ContentMoverTest, AFetchThatFailsLeavesTheContentInTheHostCopy) {
@@ -182,8 +182,8 @@ TEST_F(ContentMoverTest, AFetchThatFailsLeavesTheContentInTheHostCopy) {
     device_.fail(call, call == Call::kMap && core_.pool->empty() ? 2 : 1, Status::kDeviceError);
     EXPECT_TRUE(demand(id)) << name_of(call);
     EXPECT_EQ(buffer.pieces[0].fetch_status, Status::kDeviceError) << name_of(call);
-    EXPECT_EQ(buffer.pieces[0].place, Place::kOut) << name_of(call);
-    EXPECT_FALSE(buffer.pieces[0].page.has_value()) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].state(), PieceState::kOut) << name_of(call);
+    EXPECT_FALSE(buffer.pieces[0].has_page()) << name_of(call);
     EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
     EXPECT_TRUE(demand(id)) << name_of(call);
     device_.drain();
@@ -216,7 +216,7 @@ TEST_F(ContentMoverTest, APageAndASlabUnderATransferWithoutAKnownEndServeNobody)
   const BufferId id = make_out(1);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   EXPECT_TRUE(core_.buffers[id].host.is_untracked);
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.pool->take_untracked().has_value());
@@ -245,11 +245,12 @@ TEST_F(ContentMoverTest, APrefetchBehindAWriteOfTheProgramIsDropped) {
   note(written, kWrites, blocked_event());
   note(read, kReads, blocked_event());
   EXPECT_TRUE(prefetch(written));
-  EXPECT_EQ(core_.buffers[written].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[written].pieces[0].state(), PieceState::kOut);
   EXPECT_EQ(core_.buffers[written].pieces[0].want, Want::kNobody);
   EXPECT_EQ(core_.counters.errors, 0U);
   EXPECT_TRUE(prefetch(read));
-  EXPECT_EQ(core_.buffers[read].pieces[0].place, Place::kIn) << "to read beside it is no harm";
+  EXPECT_EQ(core_.buffers[read].pieces[0].state(), PieceState::kIn)
+      << "to read beside it is no harm";
   unblock();
   EXPECT_TRUE(prefetch(written));
   device_.drain();
@@ -268,7 +269,7 @@ TEST_F(ContentMoverTest, SoManyDemandsWaitForTheProgramAtATimeAndOthersGoOn) {
   core_.want({other, 0}, Want::kDemand);
   run_rounds();
   EXPECT_EQ(device_value(other), 8);
-  EXPECT_EQ(core_.buffers[written.back()].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[written.back()].pieces[0].state(), PieceState::kOut);
   EXPECT_EQ(core_.buffers[written.back()].pieces[0].want, Want::kDemand);
   EXPECT_TRUE(mover_rounds_.is_pending());
   unblock();
@@ -318,8 +319,8 @@ class ArrivalsTest : public ContentMoverTest {
   }
   ArrivalsTest() : ContentMoverTest(options()) {}
 
-  [[nodiscard]] Place place_of(BufferId id) const REQUIRES(manager_lock) {
-    return core_.buffers[id].pieces[0].place;
+  [[nodiscard]] PieceState place_of(BufferId id) const REQUIRES(manager_lock) {
+    return core_.buffers[id].pieces[0].state();
   }
   /// An end on a stream of ours that does not come before unblock().
   EventRef own_blocked_event() {
@@ -341,13 +342,13 @@ TEST_F(ArrivalsTest, APieceIsMappedWhenItsContentIsThereAndNotBefore) {
   EXPECT_TRUE(demand(id));
   device_.drain();
   EXPECT_FALSE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kFetching);
+  EXPECT_EQ(place_of(id), PieceState::kArriving);
   EXPECT_EQ(device_.mapped_ranges(), mapped);
   EXPECT_TRUE(mover_.awaits_arrivals());
   EXPECT_TRUE(mover_rounds_.is_pending());
   unblock();
   EXPECT_TRUE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_EQ(place_of(id), PieceState::kIn);
   EXPECT_EQ(device_value(id), 7);
   EXPECT_EQ(core_.buffers[id].missing, 0U);
   EXPECT_FALSE(mover_.awaits_arrivals());
@@ -360,10 +361,10 @@ TEST_F(ArrivalsTest, APieceWithNothingToCopyIsMappedBehindWhatItsPageHadBefore) 
   const BufferId id = make_fresh(1);
   EXPECT_TRUE(demand(id));
   EXPECT_FALSE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kFetching);
+  EXPECT_EQ(place_of(id), PieceState::kArriving);
   unblock();
   EXPECT_TRUE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_EQ(place_of(id), PieceState::kIn);
 }
 
 // What holds it back may itself wait for the program (I7).
@@ -372,11 +373,11 @@ TEST_F(ArrivalsTest, ContentBehindWorkOfTheProgramIsMappedAtOnce) {
   make_idle_page(1, blocked_event());
   const BufferId in_a_page = make_out(1, 6);
   EXPECT_TRUE(demand(in_a_page));
-  EXPECT_EQ(place_of(in_a_page), Place::kIn);
+  EXPECT_EQ(place_of(in_a_page), PieceState::kIn);
   const BufferId written = make_out(1, 7);
   note(written, kWrites, blocked_event());
   EXPECT_TRUE(demand(written));
-  EXPECT_EQ(place_of(written), Place::kIn);
+  EXPECT_EQ(place_of(written), PieceState::kIn);
   EXPECT_FALSE(is_complete(core_.buffers[written].pieces[0].ready));
   unblock();
   EXPECT_EQ(device_value(in_a_page), 6);
@@ -405,7 +406,7 @@ TEST_F(ArrivalsTest, APieceThatCannotBeMappedIsOutAndItsLaunchIsTold) {
     device_.fail(Call::kMap, 1, Status::kDeviceError);
     device_.drain();
     EXPECT_TRUE(mover_.settle_arrivals());
-    EXPECT_EQ(place_of(id), Place::kOut);
+    EXPECT_EQ(place_of(id), PieceState::kOut);
     EXPECT_EQ(core_.buffers[id].pieces[0].fetch_status,
               pins == 0 ? Status::kOk : Status::kDeviceError)
         << "a launch that has given up is not told, nor the next one in its place";
@@ -425,7 +426,7 @@ TEST_F(ArrivalsTest, APageOfWhoseCopyTheDeviceDoesNotTellServesNobody) {
   EXPECT_TRUE(prefetch(id));
   device_.fail(Call::kIsComplete, 1, Status::kDeviceError);
   EXPECT_TRUE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(place_of(id), PieceState::kOut);
   EXPECT_EQ(core_.buffers[id].pieces[0].fetch_status, Status::kOk) << "no launch waited for it";
   EXPECT_TRUE(core_.buffers[id].host.is_untracked);
   EXPECT_TRUE(core_.pool->empty());
@@ -439,11 +440,11 @@ TEST_F(ArrivalsTest, APieceThatCannotBeMappedIsStillKnownToBeZero) {
   core_.buffers[id].fresh = false;
   core_.buffers[id].pieces[0].is_zero = true;
   EXPECT_TRUE(demand(id));
-  ASSERT_EQ(place_of(id), Place::kFetching);
+  ASSERT_EQ(place_of(id), PieceState::kArriving);
   device_.fail(Call::kMap, 1, Status::kDeviceError);
   device_.drain();
   EXPECT_TRUE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(place_of(id), PieceState::kOut);
   EXPECT_TRUE(core_.buffers[id].pieces[0].is_zero);
   EXPECT_TRUE(demand(id));
   device_.drain();
@@ -464,7 +465,7 @@ TEST_F(ArrivalsTest, ContentThatDoesNotComeIsMappedAllTheSameForALaunchThatWaits
   ++core_.waiters;
   EXPECT_TRUE(mover_.settle_arrivals());
   --core_.waiters;
-  EXPECT_EQ(place_of(id), Place::kIn);
+  EXPECT_EQ(place_of(id), PieceState::kIn);
   EXPECT_TRUE(core_.buffers[id].pieces[0].is_arriving()) << "streams still wait for it";
   EXPECT_FALSE(mover_.awaits_arrivals());
   core_.flush_warnings();
@@ -484,14 +485,14 @@ TEST_F(ArrivalsTest, WhatIsCancelledLeavesItsPageBehindItsCopy) {
   const EventRef copy = core_.buffers[id].pieces[0].ready;
   const std::size_t mapped = device_.mapped_ranges();
   mover_.cancel_arrivals(id);
-  EXPECT_EQ(place_of(id), Place::kOut);
+  EXPECT_EQ(place_of(id), PieceState::kOut);
   EXPECT_EQ(core_.buffers[id].moving, 0U);
   EXPECT_EQ(core_.buffers[id].pieces[0].ready, copy) << "the slab is being read still";
   EXPECT_THAT(take_idle_page().after, ElementsAre(copy));
   unblock();
   EXPECT_TRUE(mover_.settle_arrivals());
-  EXPECT_EQ(place_of(id), Place::kOut);
-  EXPECT_EQ(place_of(other), Place::kIn);
+  EXPECT_EQ(place_of(id), PieceState::kOut);
+  EXPECT_EQ(place_of(other), PieceState::kIn);
   EXPECT_EQ(device_.mapped_ranges(), mapped + 1);
   EXPECT_FALSE(mover_.awaits_arrivals());
 }
@@ -528,7 +529,7 @@ TEST_F(RenewTest, MakesAnotherStreamWaitForTheFree) {
   const BufferId id = make_claimed();
   const StreamHandle other = device_.program_stream();
   EXPECT_EQ(mover_.renew(id, other), Status::kOk);
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(core_.buffers[id].freed, nullptr);
   EXPECT_FALSE(runs(other));
 }
@@ -537,7 +538,7 @@ TEST_F(RenewTest, NeedsNoEventOnTheStreamOfTheFree) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_claimed();
   EXPECT_EQ(mover_.renew(id, stream_), Status::kOk);
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(device_.calls(Call::kStreamWait), 0);
 }
 

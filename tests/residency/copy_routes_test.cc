@@ -94,7 +94,7 @@ TEST_F(ShortOfSlabsCopyTest, ACopyGoesToTheDeviceLongBeforeTheWaitLimit) {
   EXPECT_LT(core_.now() - begun, core_.options.wait_limit / 2);
   ASSERT_TRUE(route.ok());
   EXPECT_EQ(route->host, nullptr);
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(device_.calls(Call::kWait), 0);
   EXPECT_EQ(counters().errors, 0U);
   uses_.end_use(token, stream_, true);
@@ -108,7 +108,7 @@ TEST_F(ShortOfSlabsCopyTest, ACopyWhereTheBytesAreBringsNothingIn) {
   const auto route = routes_.begin(core_.buffers[id].base, kGranule, stream_, kIn, token,
                                    /*may_come_in=*/false);
   EXPECT_EQ(route.status(), Status::kNotYet);
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   EXPECT_TRUE(token.empty());
   expect_unpinned(id);
 }
@@ -135,7 +135,7 @@ TEST_F(ShortOfSlabsCopyTest, ACopyGetsTheSlabThatSoonComesFree) {
   in_round(3, [&] { unblock(); });
   EXPECT_EQ(copy_now(id, kIn), Status::kOk);
   EXPECT_TRUE(core_.buffers[id].host.slab);
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   expect_unpinned(id);
 }
 
@@ -184,7 +184,7 @@ TEST_F(DigestingCopyRoutesTest, ACopyToTheHostCopyMakesItsDigestUnknown) {
 TEST_F(DigestingCopyRoutesTest, TheDigestOfWhatACopyHasReplacedIsOfNoUse) {
   const BufferId id = clean(1, 7);
   visit(id);  // written back, its digest under way
-  ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  ASSERT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   copy_on(stream_, id, kIn, 8);
   settle();
   EXPECT_FALSE(core_.buffers[id].pieces[0].host_digest.has_value());
@@ -195,12 +195,12 @@ TEST_F(DigestingCopyRoutesTest, ACopyWaitsUntilADigestHasDecidedWhereTheContentI
   visit(id);
   settle();
   visit(id);
-  ASSERT_TRUE(core_.buffers[id].pieces[0].awaits_digest());
+  ASSERT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kDigesting);
   UseToken token;
   const auto route = begin(id, kOut, token);
   ASSERT_TRUE(route.ok());
   EXPECT_NE(route->host, nullptr);
-  EXPECT_FALSE(core_.buffers[id].pieces[0].awaits_digest());
+  EXPECT_NE(core_.buffers[id].pieces[0].state(), PieceState::kDigesting);
   routes_.end(token, stream_, true);
 }
 
@@ -213,7 +213,7 @@ TEST_F(CopyRoutesTest, ACopyOfABufferThatIsOutUsesTheHostCopyAndFetchesNothing) 
   EXPECT_EQ(route->host, copy.slab.data + 100);
   EXPECT_TRUE(token.is_host_route());
   EXPECT_TRUE(copy.is_busy()) << "no transfer of ours may begin meanwhile";
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kOut);
   routes_.end(token, stream_, true);
   EXPECT_TRUE(token.empty());
   expect_unpinned(id);
@@ -276,16 +276,15 @@ TEST_F(CopyRoutesTest, WithoutASlabTheCopyFailsAndNothingIsHeldOff) {
 
 TEST_F(CopyRoutesTest, WaitsUntilTheBufferHasStoppedMoving) {
   const BufferId id = out(1, 7);
-  Buffer& buffer = core_.buffers[id];
-  buffer.set_place(0, Place::kEvicting);
-  in_round(3, [&] { buffer.set_place(0, Place::kOut); });
+  core_.pieces.enter({id, 0}, PieceState::kFetching);
+  in_round(3, [&] { core_.pieces.enter({id, 0}, PieceState::kOut); });
   EXPECT_EQ(copy_now(id, kOut), Status::kOk);
   EXPECT_EQ(rounds_.rounds, 3);
 }
 
 TEST_F(CopyRoutesTest, WaitsForAMovingBufferNoLongerThanTheWaitLimit) {
   const BufferId id = out(1, 7);
-  core_.buffers[id].set_place(0, Place::kFetching);
+  core_.pieces.enter({id, 0}, PieceState::kFetching);
   const auto begun = core_.now();
   EXPECT_EQ(copy_now(id, kOut), Status::kTimedOut);
   EXPECT_GE(core_.now() - begun, core_.options.wait_limit);
@@ -389,7 +388,7 @@ TEST_F(CopyRoutesTest, ABufferWhosePageHasTheOnlyContentIsMappedAgain) {
     device_.fail(Call::kMap, 1, Status::kDeviceError);
     evictor_.evict({id, 0});
   }
-  ASSERT_EQ(core_.buffers[id].pieces[0].place, Place::kOut);
+  ASSERT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kUnmapped);
   UseToken token;
   const auto route = begin(id, kOut, token);
   ASSERT_TRUE(route.ok());

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,13 @@
 #include "residency/use_tracker.h"
 #include "residency/worker.h"
 #include "tests/residency/fake_device.h"
+
+namespace superpipe {
+
+/// GoogleTest prints the states of pieces by their names.
+inline void PrintTo(PieceState state, std::ostream* stream) { *stream << facts_of(state).name; }
+
+}  // namespace superpipe
 
 namespace superpipe::testing {
 
@@ -268,12 +276,12 @@ class CoreTest : public ::testing::Test {
 
   void put_in(BufferId id, int value) REQUIRES(manager_lock) {
     Buffer& buffer = core_.buffers[id];
-    buffer.pieces[0].page = make_page(buffer.footprint);
-    EXPECT_EQ(device_.map(buffer.base, buffer.footprint, buffer.pieces[0].page->handle),
-              Status::kOk);
+    core_.pieces.enter({id, 0}, PieceState::kFetching);
+    Page page = make_page(buffer.footprint);
+    EXPECT_EQ(device_.map(buffer.base, buffer.footprint, page.handle), Status::kOk);
     const std::vector<std::byte> bytes(buffer.footprint.count(), static_cast<std::byte>(value));
     EXPECT_TRUE(device_.write(buffer.base, bytes.size(), bytes.data()));
-    buffer.set_place(0, Place::kIn);
+    core_.pieces.enter({id, 0}, PieceState::kIn, std::move(page));
     buffer.fresh = false;
     core_.tell_whereabouts(id);
   }

@@ -170,22 +170,25 @@ TEST_F(EvictionQueueTest, IsNotQueuedTwice) {
 
 TEST_F(EvictionQueueTest, WhatIsHeldOrMovingMayNotGo) {
   const ManagerLock lock(core_.mutex);
-  const std::vector<std::function<void(Buffer&)>> obstacles{
-      [](Buffer& buffer) { buffer.pins = 1; },
-      [](Buffer& buffer) { buffer.host.pins = 1; },
-      [](Buffer& buffer) { buffer.pinned_forever = true; },
-      [](Buffer& buffer) { buffer.pieces[0].page_is_untracked = true; },
-      [](Buffer& buffer) { buffer.live = false; },
-      [](Buffer& buffer) { buffer.set_place(0, Place::kOut); },
-      [](Buffer& buffer) { buffer.set_place(0, Place::kFetching); },
-      [](Buffer& buffer) { buffer.set_place(0, Place::kEvicting); },
-      [this](Buffer& buffer)
-          NO_THREAD_SAFETY_ANALYSIS { buffer.pieces[0].evict_failed = core_.turns; },
+  const auto of = [this](BufferId id) -> Buffer& { return core_.buffers[id]; };
+  const std::vector<std::function<void(BufferId)>> obstacles{
+      [&](BufferId id) { of(id).pins = 1; },
+      [&](BufferId id) { of(id).host.pins = 1; },
+      [&](BufferId id) { of(id).pinned_forever = true; },
+      [&](BufferId id) { of(id).pieces[0].page_is_untracked = true; },
+      [&](BufferId id) { of(id).live = false; },
+      [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
+        core_.pool->put(core_.pieces.leave({id, 0}));
+      },
+      [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
+        core_.pieces.enter({id, 0}, PieceState::kCopyStarting);
+      },
+      [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS { of(id).pieces[0].evict_failed = core_.turns; },
   };
   for (std::size_t i = 0; i < obstacles.size(); ++i) {
     const BufferId id = make_dirty(1);
     EXPECT_TRUE(evictions_.has_victim(core_.buffers[id], Bytes{}));
-    obstacles[i](core_.buffers[id]);
+    obstacles[i](id);
     EXPECT_EQ(request(id), Bytes{}) << "obstacle " << i;
   }
   expect_nothing_left();
@@ -337,7 +340,7 @@ TEST_F(ShortOfSlabsTest, AUseWhileASlabIsBeingPinnedMakesItVoid) {
   EXPECT_EQ(evictions_.take_next(), std::nullopt);
   device_.on_call = nullptr;
   expect_nothing_left();
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
 }
 
 TEST_F(EvictionQueueTest, AFailedQueryDropsItForThisTurn) {

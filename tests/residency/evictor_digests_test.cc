@@ -27,7 +27,7 @@ class DigestingEvictorTest : public EvictorTest {
 
   /// A launch has the buffer fetched, and fills it with `value`.
   void launch(BufferId id, int value) REQUIRES(manager_lock) {
-    if (piece_of(id).place == Place::kOut) {
+    if (piece_of(id).is_out()) {
       ASSERT_TRUE(demand(id));
     }
     device_.drain();
@@ -64,8 +64,8 @@ TEST_F(DigestingEvictorTest, TheFirstEvictionWritesBackAndLearnsTheDigest) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1, 9);
   evictor_.evict({id, 0});
-  EXPECT_EQ(piece_of(id).place, Place::kOut);
-  EXPECT_FALSE(piece_of(id).page.has_value());  // it waits for nothing
+  EXPECT_EQ(piece_of(id).state(), PieceState::kOut);
+  EXPECT_FALSE(piece_of(id).has_page());  // it waits for nothing
   EXPECT_FALSE(piece_of(id).host_digest.has_value());
   settle();
   EXPECT_TRUE(piece_of(id).host_digest.has_value());
@@ -198,14 +198,14 @@ TEST_F(DigestingEvictorTest, WhileItsDigestIsUnderWayAPieceIsOutAndKeepsItsPage)
   const BufferId id = make_known(9);
   launch(id, 8);
   evictor_.evict({id, 0});
-  EXPECT_TRUE(piece_of(id).awaits_digest());
+  EXPECT_EQ(piece_of(id).state(), PieceState::kDigesting);
   EXPECT_TRUE(core_.pool->empty());
   EXPECT_TRUE(core_.ledger.expects_pages());
   EXPECT_TRUE(core_.pool->expects(kGranule));
   EXPECT_TRUE(evictor_.is_pending());
   EXPECT_TRUE(core_.buffers[id].is_dirty(0));
   settle();
-  EXPECT_FALSE(piece_of(id).awaits_digest());
+  EXPECT_NE(piece_of(id).state(), PieceState::kDigesting);
   EXPECT_FALSE(core_.pool->expects(kGranule));
 }
 
@@ -216,7 +216,7 @@ TEST_F(DigestingEvictorTest, ADemandTakesThePageBackBeforeItsDigestHasCome) {
   evictor_.evict({id, 0});
   const int copies = device_.calls(Call::kCopyToDevice);
   ASSERT_TRUE(demand(id));
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), copies);
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_FALSE(core_.pool->expects(kGranule));
@@ -237,8 +237,8 @@ TEST_F(DigestingEvictorTest, AWantedPieceKeepsItsPageWhateverItsDigestSays) {
     piece_of(id).want = Want::kDemand;
     const std::uint64_t write_backs = core_.counters.write_backs;
     settle();
-    EXPECT_TRUE(piece_of(id).page.has_value());
-    EXPECT_FALSE(piece_of(id).awaits_digest());
+    EXPECT_TRUE(piece_of(id).has_page());
+    EXPECT_NE(piece_of(id).state(), PieceState::kDigesting);
     EXPECT_FALSE(core_.ledger.expects_pages());
     EXPECT_EQ(core_.counters.write_backs, write_backs);
     EXPECT_EQ(core_.buffers[id].is_dirty(0), value != 9);
@@ -353,7 +353,7 @@ TEST_F(DigestingEvictorTest, ALateWriteBackThatCannotBePreparedMapsThePieceAgain
   core_.buffers[id].host.operations.push_back({slot, stream, false, nullptr, ++core_.seq});
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   settle();
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_EQ(device_value(id), 8);
   core_.buffers[id].host.operations.clear();
@@ -367,7 +367,7 @@ TEST_F(DigestingEvictorTest, APieceThatTurnsOutToBeChangedWhileTheProgramUsesThe
   evictor_.evict({id, 0});
   note_read(id, blocked_event());
   settle();
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_EQ(device_value(id), 8);
   EXPECT_EQ(core_.counters.errors, 0U);
   const BufferId other = make_dirty(1, 5);
@@ -389,7 +389,7 @@ TEST_F(DigestingEvictorTest, ALateWriteBackComesBehindWhatTheProgramDoesWithTheS
   core_.buffers[id].host.operations.push_back(
       {streams_.slot_of(stream), stream, false, nullptr, ++core_.seq});
   settle();
-  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kOut);
   EXPECT_EQ(host_value(id), 9) << "the program still reads it";
   unblock();
   EXPECT_EQ(host_value(id), 8);
@@ -406,10 +406,10 @@ TEST_F(DigestingEvictorTest, TheTimeThatADigestHasGrowsWithItsBytesAndBeginsWith
   pass(Evictor::kPatience);
   device_.drain();
   EXPECT_TRUE(evictor_.settle_digests());  // that of the first has come
-  EXPECT_TRUE(piece_of(second).awaits_digest());
+  EXPECT_EQ(piece_of(second).state(), PieceState::kDigesting);
   pass(Evictor::kPatience);
   EXPECT_TRUE(evictor_.settle_digests());
-  EXPECT_FALSE(piece_of(second).awaits_digest());
+  EXPECT_NE(piece_of(second).state(), PieceState::kDigesting);
   device_.hold_digests(false);
   settle();
 }
@@ -421,7 +421,7 @@ TEST_F(DigestingEvictorTest, ThePageOfABufferThatIsFreedKeepsItsDigest) {
   evictor_.evict({id, 0});
   core_.drop_digest({id, 0});
   EXPECT_FALSE(core_.ledger.expects_pages());
-  const Page page = *std::exchange(piece_of(id).page, std::nullopt);
+  const Page page = core_.pieces.leave({id, 0});
   EXPECT_THAT(page.after, IsEmpty());
   ASSERT_NE(page.digest, nullptr);
   EXPECT_FALSE(page.digest->is_known());
@@ -437,7 +437,7 @@ TEST_F(DigestingEvictorTest, WhatACopyOrAMemsetWroteIsWrittenBackAtOnce) {
   launch(id, 8);
   core_.buffers[id].note_known_write();  // what filled it was a copy
   evictor_.evict({id, 0});
-  EXPECT_FALSE(piece_of(id).page.has_value());
+  EXPECT_FALSE(piece_of(id).has_page());
   settle();
   EXPECT_EQ(host_value(id), 8);
   visit(id, 8);
@@ -450,7 +450,7 @@ TEST_F(DigestingEvictorTest, ContentThatKeepsChangingIsNotWaitedForUntilItStops)
   const auto waits = [&](int value) REQUIRES(manager_lock) {
     launch(id, value);
     evictor_.evict({id, 0});
-    const bool waited = piece_of(id).awaits_digest();
+    const bool waited = piece_of(id).state() == PieceState::kDigesting;
     settle();
     EXPECT_EQ(host_value(id), value);
     return waited;
@@ -490,7 +490,7 @@ TEST_F(DigestingEvictorTest, ADigestThatDoesNotComeIsNotWaitedForLong) {
   EXPECT_FALSE(evictor_.settle_digests());
   pass(Evictor::kPatience);
   EXPECT_TRUE(evictor_.settle_digests());
-  EXPECT_FALSE(piece_of(id).page.has_value());
+  EXPECT_FALSE(piece_of(id).has_page());
   EXPECT_EQ(core_.counters.write_backs, 2U);
   EXPECT_FALSE(evictor_.settle_digests());  // only once
   device_.hold_digests(false);
@@ -534,7 +534,7 @@ TEST_F(DigestingEvictorTest, APageUnderADigestWithoutAKnownEndNeverMovesAgain) {
   launch(id, 8);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   evict(id);
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_EQ(device_value(id), 8);
   ++core_.turns;
   EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
@@ -546,7 +546,7 @@ TEST_F(DigestingEvictorTest, APieceWhoseWriteBackFailsAfterItsDigestIsMappedAgai
   launch(id, 8);
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   evict(id);
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_EQ(core_.counters.errors, 1U);
   EXPECT_EQ(device_value(id), 8);

@@ -31,9 +31,9 @@ TEST_F(EvictorTest, AnEvictionTakesDirtyContentToTheHostCopyAndLeavesThePageBehi
   const BufferId id = make_dirty(1, 9);
   evictor_.evict({id, 0});
   const Buffer& buffer = core_.buffers[id];
-  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kOut);
   EXPECT_FALSE(buffer.is_dirty(0));
-  EXPECT_FALSE(buffer.pieces[0].page.has_value());
+  EXPECT_FALSE(buffer.pieces[0].has_page());
   ASSERT_NE(buffer.pieces[0].write_back, nullptr);
   device_.drain();
   EXPECT_TRUE(is_complete(buffer.pieces[0].write_back));
@@ -82,7 +82,7 @@ TEST_F(EvictorTest, AnEvictionThatFailsLeavesTheBufferInPlaceUntilTheNextTurn) {
     device_.fail(call, 1, Status::kDeviceError);
     evictor_.evict({id, 0});
     EXPECT_EQ(core_.counters.errors, errors + 1) << name_of(call);
-    EXPECT_EQ(buffer.pieces[0].place, Place::kIn) << name_of(call);
+    EXPECT_EQ(buffer.pieces[0].state(), PieceState::kIn) << name_of(call);
     EXPECT_TRUE(buffer.is_dirty(0)) << name_of(call);
     EXPECT_EQ(device_value(id), 9) << name_of(call);
     EXPECT_FALSE(core_.ledger.expects_pages()) << name_of(call);
@@ -103,7 +103,7 @@ TEST_F(EvictorTest, AnEvictionWhoseSlabAnotherThreadIsGettingIsPutOff) {
   buffer.host.is_mapping = false;
   EXPECT_EQ(device_.calls(Call::kPin), 0) << "one of both slabs would be lost";
   EXPECT_EQ(device_.calls(Call::kUnmap), 0);
-  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(core_.counters.errors, 0U);
   EXPECT_FALSE(core_.ledger.expects_pages());
   EXPECT_TRUE(evictions_.has_victim(buffer, Bytes{})) << "nothing has failed";
@@ -119,11 +119,10 @@ TEST_F(EvictorTest, APageThatCannotBeMappedAgainKeepsTheOnlyContent) {
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   device_.fail(Call::kMap, 1, Status::kDeviceError);
   evictor_.evict({id, 0});
-  EXPECT_EQ(buffer.pieces[0].place, Place::kOut);
-  ASSERT_TRUE(buffer.pieces[0].page.has_value());
+  ASSERT_EQ(buffer.pieces[0].state(), PieceState::kUnmapped);
   // The next fetch maps that page, and copies nothing.
   EXPECT_TRUE(demand(id));
-  EXPECT_EQ(buffer.pieces[0].place, Place::kIn);
+  EXPECT_EQ(buffer.pieces[0].state(), PieceState::kIn);
   EXPECT_TRUE(buffer.is_dirty(0));
   EXPECT_EQ(device_value(id), 9);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
@@ -134,7 +133,7 @@ TEST_F(EvictorTest, ABufferUnderAWriteBackWithoutAKnownEndNeverMovesAgain) {
   const BufferId id = make_dirty(1, 9);
   device_.fail(Call::kRecord, 1, Status::kDeviceError);
   evictor_.evict({id, 0});
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   ++core_.turns;
   EXPECT_FALSE(evictions_.has_victim(core_.buffers[id], Bytes{}));
 }

@@ -56,7 +56,7 @@ class FreshPiecesTest : public PiecesTest {
   }
   /// What a piece has when it comes back. REQUIRES: it is out.
   int value_back(PieceId id) REQUIRES(manager_lock) {
-    EXPECT_EQ(core_.buffers[id.buffer].pieces[id.index].place, Place::kOut);
+    EXPECT_EQ(core_.buffers[id.buffer].pieces[id.index].state(), PieceState::kOut);
     spoil_idle_pages();
     EXPECT_TRUE(fetch(id));
     device_.drain();

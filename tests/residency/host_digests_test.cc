@@ -170,7 +170,8 @@ TEST_F(HostDigestsTest, APieceThatIsReadIsNotWrittenBackBefore) {
     EXPECT_GT(evictions_.request(std::array{id}), Bytes{});
     was_chosen = evictions_.take_next().has_value();
     evictor_.evict({id, 0});
-    EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn) << "nor where it is taken out at once";
+    EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn)
+        << "nor where it is taken out at once";
   };
   digest_all();
   device_.on_host_digest = nullptr;

@@ -25,7 +25,7 @@ class LeftOutTest : public UseTrackerTest {
     token.set_certain_words(sure.size());
     return begin_launch(all, stream_, token);
   }
-  Place place_of(BufferId id) { return core_.buffers[id].pieces[0].place; }
+  PieceState place_of(BufferId id) { return core_.buffers[id].pieces[0].state(); }
 };
 
 TEST_F(LeftOutTest, WhatOnlyStructsNameGivesWayBeforeALaunchIsRefused) {
@@ -34,8 +34,8 @@ TEST_F(LeftOutTest, WhatOnlyStructsNameGivesWayBeforeALaunchIsRefused) {
   UseToken token;
   ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
   EXPECT_EQ(token.left_out(), 1U);
-  EXPECT_EQ(place_of(named), Place::kIn);
-  EXPECT_EQ(place_of(stale), Place::kOut);
+  EXPECT_EQ(place_of(named), PieceState::kIn);
+  EXPECT_EQ(place_of(stale), PieceState::kOut);
   EXPECT_EQ(counters().left_out_launches, 1U);
   EXPECT_THAT(told_, ElementsAre(HasSubstr("only words in its structs name")));
   uses_.end_use(token, stream_, true);
@@ -52,7 +52,7 @@ TEST_F(LeftOutTest, ALaunchThatWouldBeLeftWithNothingIsRefused) {
   EXPECT_EQ(counters().left_out_launches, 0U);
   EXPECT_THAT(told_, ElementsAre(HasSubstr("raise the budget by at least")));
   EXPECT_EQ(core_.buffers[unsure].left_out, 0U);
-  EXPECT_EQ(place_of(unsure), Place::kOut);
+  EXPECT_EQ(place_of(unsure), PieceState::kOut);
 }
 
 TEST_F(LeftOutTest, WhatFitsIsKeptTheSmallestFirst) {
@@ -62,8 +62,8 @@ TEST_F(LeftOutTest, WhatFitsIsKeptTheSmallestFirst) {
   UseToken token;
   ASSERT_EQ(begin({named}, {large, small}, token), Status::kOk);
   EXPECT_EQ(token.left_out(), 1U);
-  EXPECT_EQ(place_of(small), Place::kIn);
-  EXPECT_EQ(place_of(large), Place::kOut);
+  EXPECT_EQ(place_of(small), PieceState::kIn);
+  EXPECT_EQ(place_of(large), PieceState::kOut);
   uses_.end_use(token, stream_, true);
 }
 
@@ -79,7 +79,7 @@ TEST_F(LeftOutTest, WhatFitsBesideSomethingLargerThatDoesNotIsKept) {
   const BufferId larger = out(4, 6);
   ASSERT_EQ(begin({other}, {stale, larger}, token), Status::kOk);
   EXPECT_EQ(token.left_out(), 1U) << "though the suspect comes behind";
-  EXPECT_EQ(place_of(stale), Place::kIn);
+  EXPECT_EQ(place_of(stale), PieceState::kIn);
   uses_.end_use(token, stream_, true);
 }
 
@@ -91,13 +91,13 @@ TEST_F(LeftOutTest, WhatStayedTheSameWhileTheOperandsChangedGivesWayFirst) {
   const BufferId used_next = out(3, 6);
   UseToken token;
   ASSERT_EQ(begin({one}, {stale, used}, token), Status::kOk);
-  EXPECT_EQ(place_of(stale), Place::kIn) << "nothing is known yet: the larger one gives way";
-  EXPECT_EQ(place_of(used), Place::kOut);
+  EXPECT_EQ(place_of(stale), PieceState::kIn) << "nothing is known yet: the larger one gives way";
+  EXPECT_EQ(place_of(used), PieceState::kOut);
   uses_.end_use(token, stream_, true);
   device_.drain();
   ASSERT_EQ(begin({other}, {stale, used_next}, token), Status::kOk);
   EXPECT_EQ(token.left_out(), 1U);
-  EXPECT_EQ(place_of(used_next), Place::kIn);
+  EXPECT_EQ(place_of(used_next), PieceState::kIn);
   uses_.end_use(token, stream_, true);
 }
 
@@ -107,7 +107,7 @@ TEST_F(LeftOutTest, NothingGivesWayWhereThereIsRoom) {
   UseToken token;
   ASSERT_EQ(begin({named}, {unsure}, token), Status::kOk);
   EXPECT_EQ(token.left_out(), 0U);
-  EXPECT_EQ(place_of(unsure), Place::kIn);
+  EXPECT_EQ(place_of(unsure), PieceState::kIn);
   uses_.end_use(token, stream_, true);
   EXPECT_EQ(counters().left_out_launches, 0U);
 }
@@ -117,8 +117,8 @@ TEST_F(LeftOutTest, WhatGivesWayMakesRoomByLeaving) {
   const BufferId named = out(2, 7);
   UseToken token;
   ASSERT_EQ(begin({named}, {stale}, token), Status::kOk);
-  EXPECT_EQ(place_of(named), Place::kIn);
-  EXPECT_EQ(place_of(stale), Place::kOut);
+  EXPECT_EQ(place_of(named), PieceState::kIn);
+  EXPECT_EQ(place_of(stale), PieceState::kOut);
   uses_.end_use(token, stream_, true);
   device_.drain();
   EXPECT_EQ(host_value(stale), 4);
@@ -148,14 +148,14 @@ TEST_F(LeftOutTest, WhatGaveWayComesInOnlyWhenTheLaunchHasCompleted) {
     const ManagerLock lock(core_.mutex);
     core_.want({stale, 0}, Want::kPrefetch);
     run_rounds();
-    EXPECT_EQ(place_of(stale), Place::kOut) << "the launch has not been submitted";
+    EXPECT_EQ(place_of(stale), PieceState::kOut) << "the launch has not been submitted";
     EXPECT_EQ(core_.buffers[stale].pieces[0].want, Want::kNobody) << "a prefetch is dropped";
   }
   device_.submit_blocking_host_function(stream_);
   uses_.end_use(token, stream_, true);
   bool was_out = false;
   in_round(40, [&]() NO_THREAD_SAFETY_ANALYSIS {
-    was_out = place_of(stale) == Place::kOut;
+    was_out = core_.buffers[stale].pieces[0].is_out();
     unblock();
   });
   UseToken next;
@@ -184,7 +184,7 @@ TEST_F(LeftOutTest, WhatGaveWayStaysOutForGoodWhereNothingMarksTheEndOfTheLaunch
   }
   UseToken next;
   EXPECT_EQ(begin_launch({stale}, device_.program_stream(), next), Status::kTimedOut);
-  EXPECT_EQ(place_of(stale), Place::kOut);
+  EXPECT_EQ(place_of(stale), PieceState::kOut);
   EXPECT_TRUE(told_of_giving_up("for buffers of one operation to get in place"));
 }
 

@@ -36,7 +36,9 @@ class MoverRoundsTest : public MovingCoreTest {
     for (int i = 0; i < number; ++i) made.push_back(make_dirty(1, i + 1));
     return made;
   }
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
+  [[nodiscard]] PieceState place_of(BufferId id) const {
+    return core_.buffers[id].pieces[0].state();
+  }
 };
 
 TEST_F(MoverRoundsTest, WithNothingToDoNothingIsPending) {
@@ -53,7 +55,7 @@ TEST_F(MoverRoundsTest, EvictsWhatExceedsTheBudgetAndGivesItsPagesBack) {
   run_rounds();
   int out = 0;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (place_of(buffers[i]) == Place::kIn) continue;
+    if (place_of(buffers[i]) == PieceState::kIn) continue;
     ++out;
     EXPECT_EQ(host_value(buffers[i]), static_cast<int>(i) + 1);
   }
@@ -81,7 +83,7 @@ TEST_F(MoverRoundsTest, EvictsNoMoreThanWhatIsNotComingAlready) {
   request_eviction(leaving);  // of more than what exceeds the budget
   run_rounds();
   EXPECT_EQ(evictions_.size(), 1U);
-  EXPECT_EQ(place_of(staying), Place::kIn);
+  EXPECT_EQ(place_of(staying), PieceState::kIn);
 }
 
 TEST_F(MoverRoundsTest, WhenNobodyCanGoItTriesAgainAtTheNextSampleOnly) {
@@ -115,9 +117,9 @@ TEST_F(MoverRoundsTest, DemandsAreFetchedInOrderBeforePrefetchesAndOneInARound) 
   want(wanted[0], Want::kDemand);
   want(wanted[1], Want::kDemand);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_EQ(place_of(wanted[i]), Place::kOut) << i;
+    EXPECT_EQ(place_of(wanted[i]), PieceState::kOut) << i;
     EXPECT_TRUE(mover_rounds_.run());
-    EXPECT_EQ(place_of(wanted[i]), Place::kIn) << i;
+    EXPECT_EQ(place_of(wanted[i]), PieceState::kIn) << i;
   }
 }
 
@@ -128,10 +130,10 @@ TEST_F(MoverRoundsTest, FetchesGoBeforeEvictions) {
   request_eviction(leaving);
   want(arriving, Want::kPrefetch);
   EXPECT_TRUE(mover_rounds_.run());
-  EXPECT_EQ(place_of(arriving), Place::kIn);
-  EXPECT_EQ(place_of(leaving), Place::kIn);
+  EXPECT_EQ(place_of(arriving), PieceState::kIn);
+  EXPECT_EQ(place_of(leaving), PieceState::kIn);
   EXPECT_TRUE(mover_rounds_.run());
-  EXPECT_EQ(place_of(leaving), Place::kOut);
+  EXPECT_EQ(place_of(leaving), PieceState::kOut);
 }
 
 TEST_F(MoverRoundsTest, ADemandWaitsForTheEvictionThatMakesItsRoom) {
@@ -140,11 +142,11 @@ TEST_F(MoverRoundsTest, ADemandWaitsForTheEvictionThatMakesItsRoom) {
   const BufferId arriving = make_out(1, 7);
   want(arriving, Want::kDemand);
   run_rounds();
-  EXPECT_EQ(place_of(arriving), Place::kOut);
+  EXPECT_EQ(place_of(arriving), PieceState::kOut);
   EXPECT_TRUE(mover_rounds_.is_pending());
   request_eviction(buffers[0]);
   run_rounds();
-  EXPECT_EQ(place_of(arriving), Place::kIn);
+  EXPECT_EQ(place_of(arriving), PieceState::kIn);
   EXPECT_EQ(device_value(arriving), 7);
   EXPECT_EQ(host_value(buffers[0]), 1);
   EXPECT_EQ(device_.peak_bytes(), 2 * kGranule);
@@ -168,9 +170,9 @@ TEST_F(MoverRoundsTest, ABufferWhoseHostCopyIsInUseIsFetchedLater) {
   want(busy, Want::kDemand);
   request_eviction(leaving);
   run_rounds();
-  EXPECT_EQ(place_of(busy), Place::kOut);
+  EXPECT_EQ(place_of(busy), PieceState::kOut);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
-  EXPECT_EQ(place_of(leaving), Place::kOut) << "evictions are not held up";
+  EXPECT_EQ(place_of(leaving), PieceState::kOut) << "evictions are not held up";
   core_.buffers[busy].host.pins = 0;
   run_rounds();
   EXPECT_EQ(device_value(busy), 7);
@@ -188,7 +190,7 @@ TEST_F(MoverRoundsTest, ABufferWhoseHostCopyIsInUseHoldsUpNoOtherFetch) {
   run_rounds();
   EXPECT_EQ(device_value(demanded), 8);
   EXPECT_EQ(device_value(prefetched), 9);
-  EXPECT_EQ(place_of(busy), Place::kOut);
+  EXPECT_EQ(place_of(busy), PieceState::kOut);
   EXPECT_TRUE(mover_rounds_.is_pending());
 }
 

@@ -200,7 +200,7 @@ TEST_F(PageSupplyTest, ACachedBufferThatIsStillUsedKeepsItsPage) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_cached(1, blocked_event());
   EXPECT_FALSE(supply_.reclaim_one());
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(core_.cache.of(kGranule), std::vector<BufferId>{id});
   EXPECT_FALSE(core_.ledger.expects_pages());
   unblock();
@@ -215,7 +215,7 @@ TEST_F(PageSupplyTest, ACachedBufferThatCannotBeUnmappedStaysTheOldest) {
   device_.fail(Call::kUnmap, 1, Status::kDeviceError);
   EXPECT_FALSE(supply_.reclaim_one());
   EXPECT_EQ(core_.cache.of(kGranule), (std::vector<BufferId>{older, younger}));
-  EXPECT_EQ(core_.buffers[older].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[older].pieces[0].state(), PieceState::kIn);
   EXPECT_EQ(core_.counters.errors, 1U);
 }
 

@@ -40,7 +40,7 @@ class PartialAdmissionTest : public UsingCoreTest {
   bool are_pinned(const std::vector<BufferId>& ids) const {
     return std::ranges::all_of(ids, [this](BufferId id) { return core_.buffers[id].pins == 1; });
   }
-  Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
+  PieceState place_of(BufferId id) const { return core_.buffers[id].pieces[0].state(); }
 
   PartialAdmission partial_{core_, evictions_, admission_, left_out_};
 };
@@ -51,8 +51,8 @@ TEST_F(PartialAdmissionTest, WhatFitsIsAllBroughtIn) {
   ASSERT_TRUE(left_out.ok());
   EXPECT_EQ(*left_out, 0U);
   EXPECT_TRUE(are_pinned(ids));
-  EXPECT_EQ(place_of(ids[0]), Place::kIn);
-  EXPECT_EQ(place_of(ids[1]), Place::kIn);
+  EXPECT_EQ(place_of(ids[0]), PieceState::kIn);
+  EXPECT_EQ(place_of(ids[1]), PieceState::kIn);
 }
 
 TEST_F(PartialAdmissionTest, WhatIsLeftOutComesLastAndStaysPinned) {
@@ -65,8 +65,8 @@ TEST_F(PartialAdmissionTest, WhatIsLeftOutComesLastAndStaysPinned) {
   EXPECT_EQ(*left_out, 1U);
   EXPECT_THAT(ids, ElementsAre(certain, small, large));
   EXPECT_TRUE(are_pinned(ids));
-  EXPECT_EQ(place_of(small), Place::kIn);
-  EXPECT_EQ(place_of(large), Place::kOut);
+  EXPECT_EQ(place_of(small), PieceState::kIn);
+  EXPECT_EQ(place_of(large), PieceState::kOut);
   EXPECT_EQ(core_.buffers[large].left_out, 1U);
   EXPECT_EQ(counters().left_out_launches, 1U);
   end(std::span(ids).last(1));

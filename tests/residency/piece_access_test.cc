@@ -104,13 +104,15 @@ TEST_F(SlowPieceAccessTest, APieceIsWaitedForHoweverLongThoseBeforeItTook) {
   const BufferId moving = clean(1);
   {
     const ManagerLock lock(core_.mutex);
-    core_.buffers[moving].set_place(0, Place::kFetching);
+    core_.pieces.enter({moving, 0}, PieceState::kLeaving);
   }
   device_.add_peer();
   device_.on_call = [this](Call call) {
     if (call == Call::kRenewAccess) pass(2 * core_.options.wait_limit);
   };
-  in_round(3, [&]() NO_THREAD_SAFETY_ANALYSIS { core_.buffers[moving].set_place(0, Place::kIn); });
+  in_round(3, [&]() NO_THREAD_SAFETY_ANALYSIS {
+    core_.pieces.enter({moving, 0}, PieceState::kIn);
+  });
   EXPECT_EQ(access_.renew(), Status::kOk);
   device_.on_call = nullptr;
   for (const BufferId id : {first, moving}) {
@@ -122,14 +124,14 @@ TEST_F(SlowPieceAccessTest, AllPiecesTogetherAreWaitedForNoLongerThanTheWaitLimi
   const std::vector<BufferId> ids{clean(1), clean(1), clean(1)};
   {
     const ManagerLock lock(core_.mutex);
-    for (const BufferId id : ids) core_.buffers[id].set_place(0, Place::kFetching);
+    for (const BufferId id : ids) core_.pieces.enter({id, 0}, PieceState::kLeaving);
   }
   // One after the other stops moving when most of the wait limit has passed since the one before.
   std::size_t next = 0;
   auto since = core_.now();
   rounds_.round = [&]() NO_THREAD_SAFETY_ANALYSIS {
     if (next < ids.size() && core_.now() - since > core_.options.wait_limit * 3 / 4) {
-      core_.buffers[ids[next++]].set_place(0, Place::kIn);
+      core_.pieces.enter({ids[next++], 0}, PieceState::kIn);
       since = core_.now();
     }
     return false;
@@ -138,18 +140,18 @@ TEST_F(SlowPieceAccessTest, AllPiecesTogetherAreWaitedForNoLongerThanTheWaitLimi
   EXPECT_EQ(access_.renew(), Status::kTimedOut);
   EXPECT_LT(core_.now() - begun, core_.options.wait_limit * 3 / 2);
   const ManagerLock lock(core_.mutex);
-  for (const BufferId id : ids) core_.buffers[id].set_place(0, Place::kIn);
+  while (next < ids.size()) core_.pieces.enter({ids[next++], 0}, PieceState::kIn);
 }
 
 TEST_F(SlowPieceAccessTest, APieceThatGoesOnMovingIsWaitedForNoLongerThanTheWaitLimit) {
   const BufferId moving = clean(1);
   {
     const ManagerLock lock(core_.mutex);
-    core_.buffers[moving].set_place(0, Place::kFetching);
+    core_.pieces.enter({moving, 0}, PieceState::kLeaving);
   }
   EXPECT_EQ(access_.renew(), Status::kTimedOut);
   const ManagerLock lock(core_.mutex);
-  core_.buffers[moving].set_place(0, Place::kIn);
+  core_.pieces.enter({moving, 0}, PieceState::kIn);
 }
 
 }  // namespace

@@ -164,9 +164,8 @@ TEST_F(PiecesCopyTest, TheStreamOfACopyWaitsForTheWriteBacksOfThePiecesThatItNam
 TEST_F(PiecesCopyTest, ACopyWaitsUntilAPieceThatItNamesHasStoppedMoving) {
   const BufferId id = pieces_clean(kSize, 10);
   take_out(id, {1});
-  Buffer& buffer = core_.buffers[id];
-  buffer.set_place(1, Place::kEvicting);
-  in_round(3, [&] { buffer.set_place(1, Place::kOut); });
+  core_.pieces.enter({id, 1}, PieceState::kFetching);
+  in_round(3, [&] { core_.pieces.enter({id, 1}, PieceState::kOut); });
   EXPECT_EQ(copy_now(id, kSecond, Way::kOutOfBuffer), Status::kOk);
   EXPECT_EQ(rounds_.rounds, 3);
 }
@@ -177,9 +176,10 @@ TEST_F(PiecesCopyTest, APieceWhosePageHasTheOnlyContentIsReadOnTheDevice) {
   device_.fail(Call::kMap, 1, Status::kDeviceError);
   take_out(id, {1});
   take_out(id, {0});
-  ASSERT_THAT(places(id), ElementsAre(Place::kOut, Place::kOut, Place::kIn));
+  ASSERT_THAT(places(id), ElementsAre(PieceState::kOut, PieceState::kUnmapped, PieceState::kIn));
   EXPECT_EQ(copy_now(id, kFirst, Way::kOutOfBuffer), Status::kOk);
-  EXPECT_THAT(places(id), ElementsAre(Place::kOut, Place::kOut, Place::kIn)) << "on the host";
+  EXPECT_THAT(places(id), ElementsAre(PieceState::kOut, PieceState::kUnmapped, PieceState::kIn))
+      << "on the host";
   EXPECT_EQ(copy_now(id, kSecond, Way::kOutOfBuffer), Status::kOk);
   device_.drain();
   EXPECT_THAT(device_values(id), ElementsAre(20, 21, 22));
@@ -208,7 +208,7 @@ TEST_F(PiecesCopyTest, AWriteBackOfAnotherPieceDoesNotForgetAReadOfTheProgram) {
   take_out(id, {1});
   copy_blocked(id, kSecond, Way::kOutOfBuffer);
   take_out(id, {0});
-  ASSERT_THAT(places(id), ElementsAre(Place::kOut, Place::kOut, Place::kIn));
+  ASSERT_THAT(places(id), ElementsAre(PieceState::kOut, PieceState::kOut, PieceState::kIn));
   EXPECT_THAT(core_.buffers[id].host.operations, SizeIs(1)) << "the next one has to wait for it";
   unblock();
   EXPECT_EQ(host_values(id).front(), 20);

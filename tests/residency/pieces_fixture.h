@@ -101,7 +101,7 @@ class PiecesTest : public UsingCoreTest {
     std::vector<int> values;
     for (std::uint32_t n = 0; n < buffer.pieces.size(); ++n) {
       std::vector<std::byte> bytes(buffer.content_of(n).count());
-      const bool is_in = buffer.pieces[n].place == Place::kIn &&
+      const bool is_in = buffer.pieces[n].state() == PieceState::kIn &&
                          device_.read(buffer.address_of(n), bytes.size(), bytes.data());
       values.push_back(is_in ? value_in(bytes) : kGone);
     }
@@ -117,9 +117,9 @@ class PiecesTest : public UsingCoreTest {
     }
     return values;
   }
-  [[nodiscard]] std::vector<Place> places(BufferId id) const {
-    std::vector<Place> places;
-    for (const Piece& piece : core_.buffers[id].pieces) places.push_back(piece.place);
+  [[nodiscard]] std::vector<PieceState> places(BufferId id) const {
+    std::vector<PieceState> places;
+    for (const Piece& piece : core_.buffers[id].pieces) places.push_back(piece.state());
     return places;
   }
   /// The pieces of which an eviction was requested.
@@ -181,8 +181,8 @@ class PiecesTest : public UsingCoreTest {
     for (std::uint32_t n = 0; n < buffer.pieces.size(); ++n) {
       Page page = make_page(buffer.bytes_of(n));
       EXPECT_EQ(device_.map(buffer.address_of(n), page.size, page.handle), Status::kOk);
-      buffer.pieces[n].page = std::move(page);
-      buffer.set_place(n, Place::kIn);
+      core_.pieces.enter({id, n}, PieceState::kFetching);
+      core_.pieces.enter({id, n}, PieceState::kIn, std::move(page));
     }
     buffer.fresh = false;
     write_on_device(id, value);

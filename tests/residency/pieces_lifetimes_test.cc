@@ -56,7 +56,7 @@ class PiecesLifetimesTest : public PiecesTest {
 
 TEST_F(PiecesLifetimesTest, ANewBufferBeginsWithAllItsPiecesInPlace) {
   const BufferId id = allocate(kSize);
-  EXPECT_THAT(places(id), ElementsAre(Place::kIn, Place::kIn, Place::kIn));
+  EXPECT_THAT(places(id), ElementsAre(PieceState::kIn, PieceState::kIn, PieceState::kIn));
   EXPECT_EQ(device_.device_bytes(), kPages);
   for (const Piece& piece : core_.buffers[id].pieces) EXPECT_TRUE(piece.told_in);
 }
@@ -107,7 +107,7 @@ TEST_F(PiecesLifetimesTest, AReusedBufferIsNewAndWhatWasOutIsStillOut) {
   ASSERT_EQ(allocate(kPages), id) << "a size of the same pages";
   const Buffer& buffer = core_.buffers[id];
   EXPECT_EQ(core_.cache.bytes(), Bytes{});
-  EXPECT_THAT(places(id), ElementsAre(Place::kIn, Place::kOut, Place::kIn));
+  EXPECT_THAT(places(id), ElementsAre(PieceState::kIn, PieceState::kOut, PieceState::kIn));
   EXPECT_EQ(counts(id), (Counts{1, 0, 0, 0}));
   EXPECT_EQ(buffer.content_of(2), kGranule);
   EXPECT_TRUE(buffer.fresh);
@@ -148,7 +148,7 @@ TEST_F(PiecesLifetimesTest, ACachedBufferKeepsItsPagesWhileAPieceIsArriving) {
   }
   ASSERT_EQ(free(id), Status::kOk);
   reclaim_all();
-  EXPECT_THAT(places(id), ElementsAre(Place::kIn, Place::kIn, Place::kIn));
+  EXPECT_THAT(places(id), ElementsAre(PieceState::kIn, PieceState::kIn, PieceState::kIn));
   EXPECT_EQ(core_.cache.bytes(), kPages);
   unblock();
   reclaim_all();
@@ -164,7 +164,7 @@ TEST_F(PiecesLifetimesTest, AReclaimThatFailsHalfWayLeavesTheRestCached) {
     (void)pages_.reclaim_one();
     EXPECT_FALSE(core_.ledger.expects_pages());
   }
-  EXPECT_THAT(places(id), ElementsAre(Place::kOut, Place::kIn, Place::kIn));
+  EXPECT_THAT(places(id), ElementsAre(PieceState::kOut, PieceState::kIn, PieceState::kIn));
   EXPECT_EQ(core_.cache.bytes(), kPages - kPiece);
   EXPECT_EQ(allocate(kSize), id);
   EXPECT_EQ(launch(id), Status::kOk);
@@ -175,7 +175,7 @@ TEST_F(PiecesLifetimesTest, AFreeGivesThePageOfAnEvictionThatFailedHalfWayBack) 
   device_.fail(Call::kCopyToHost, 1, Status::kDeviceError);
   device_.fail(Call::kMap, 1, Status::kDeviceError);
   take_out(id, {1});
-  ASSERT_TRUE(core_.buffers[id].pieces[1].page.has_value());
+  ASSERT_TRUE(core_.buffers[id].pieces[1].has_page());
   ASSERT_EQ(free(id), Status::kOk);
   EXPECT_EQ(core_.pool->idle_bytes(), kPiece);
   EXPECT_EQ(core_.cache.bytes(), kPages - kPiece);
@@ -206,11 +206,12 @@ class TightPiecesLifetimesTest : public PiecesLifetimesTest {
 TEST_F(TightPiecesLifetimesTest, ABufferBeginsInPlaceAsAWholeOrNotAtAll) {
   const BufferId first = allocate(3 * kGranule);
   const BufferId second = allocate(2 * kGranule);
-  EXPECT_THAT(places(first), ElementsAre(Place::kIn, Place::kIn, Place::kIn));
-  EXPECT_THAT(places(second), ElementsAre(Place::kOut, Place::kOut));
+  EXPECT_THAT(places(first), ElementsAre(PieceState::kIn, PieceState::kIn, PieceState::kIn));
+  EXPECT_THAT(places(second), ElementsAre(PieceState::kOut, PieceState::kOut));
   EXPECT_EQ(device_.calls(Call::kUnmap), 0) << "nothing was evicted for it";
   EXPECT_FALSE(core_.buffers[second].has_pages());
-  EXPECT_THAT(places(allocate(kGranule)), ElementsAre(Place::kIn)) << "the fourth page is left";
+  EXPECT_THAT(places(allocate(kGranule)), ElementsAre(PieceState::kIn))
+      << "the fourth page is left";
   EXPECT_EQ(device_.peak_bytes(), 4 * kGranule);
 }
 

@@ -82,12 +82,12 @@ TEST_F(PiecesTest, EachChangeOfAPieceIsCountedOnce) {
   const BufferId id = make_new(kSize);
   Buffer& buffer = core_.buffers[id];
   EXPECT_EQ(counts(id), (Counts{3, 0, 0, 0}));
-  buffer.set_place(0, Place::kFetching);
-  buffer.set_place(1, Place::kFetching);
+  core_.pieces.enter({id, 0}, PieceState::kFetching);
+  core_.pieces.enter({id, 1}, PieceState::kFetching);
   EXPECT_EQ(counts(id), (Counts{3, 2, 0, 0}));
-  buffer.set_place(0, Place::kIn);
+  core_.pieces.enter({id, 0}, PieceState::kIn, make_page(kPiece));
   EXPECT_EQ(counts(id), (Counts{2, 1, 0, 0}));
-  buffer.set_place(1, Place::kOut);
+  core_.pieces.enter({id, 1}, PieceState::kOut);
   EXPECT_EQ(counts(id), (Counts{2, 0, 0, 0}));
   const EventRef arrival = blocked_event();
   buffer.set_ready(0, arrival);
@@ -97,9 +97,9 @@ TEST_F(PiecesTest, EachChangeOfAPieceIsCountedOnce) {
   buffer.set_ready(2, nullptr);
   buffer.set_ready(2, nullptr);
   EXPECT_EQ(counts(id), (Counts{2, 0, 1, 0}));
-  buffer.set_place(0, Place::kEvicting);
+  core_.pieces.enter({id, 0}, PieceState::kLeaving);
   EXPECT_EQ(counts(id), (Counts{3, 1, 1, 0}));
-  buffer.set_place(0, Place::kIn);
+  core_.pieces.enter({id, 0}, PieceState::kIn);
   EXPECT_EQ(counts(id), (Counts{2, 0, 1, 0})) << "its eviction failed";
 }
 

@@ -110,15 +110,14 @@ TEST_F(PrecleanerTest, CopiesWhatTheRecordedRunWroteBackInItsOrder) {
   const BufferId second = begin(9);
   stock(2);
   EXPECT_TRUE(precleaner_.run());
-  EXPECT_TRUE(piece_of(second).is_being_cleaned);
-  EXPECT_EQ(piece_of(second).place, Place::kOut);
+  EXPECT_EQ(piece_of(second).state(), PieceState::kCopying);
   EXPECT_TRUE(precleaner_.is_pending());
   EXPECT_FALSE(precleaner_.run()) << "one at a time";
   device_.drain();
   EXPECT_TRUE(evictor_.settle_precleaning());
   EXPECT_TRUE(precleaner_.run());
-  EXPECT_EQ(piece_of(second).place, Place::kIn);
-  EXPECT_TRUE(piece_of(first).is_being_cleaned);
+  EXPECT_EQ(piece_of(second).state(), PieceState::kIn);
+  EXPECT_EQ(piece_of(first).state(), PieceState::kCopying);
   finish();
   launch_something();
   EXPECT_FALSE(precleaner_.run());
@@ -137,8 +136,8 @@ TEST_F(PrecleanerTest, ThenTheEvictionCopiesNothingAndIsToldToLaterRuns) {
   finish();
   write(id, 9);  // a launch that only reads
   evict(id);
-  EXPECT_EQ(piece_of(id).place, Place::kOut);
-  EXPECT_FALSE(piece_of(id).page.has_value());
+  EXPECT_EQ(piece_of(id).state(), PieceState::kOut);
+  EXPECT_FALSE(piece_of(id).has_page());
   EXPECT_EQ(core_.counters.write_backs, 0U);
   EXPECT_EQ(core_.counters.d2h_bytes, kGranule);
   EXPECT_THAT(evictor_.noted_write_backs(), ElementsAre(RecordedRun::PieceOf{1, 0}));
@@ -259,13 +258,13 @@ TEST_F(PrecleanerTest, WhoeverWantsThePieceHasItMappedAtOnceAndWaitsForTheCopy) 
   const ManagerLock lock(core_.mutex);
   const BufferId id = begin_cleaning();
   ASSERT_TRUE(demand(id));
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_NE(piece_of(id).ready, nullptr);
   EXPECT_EQ(piece_of(id).ready, piece_of(id).write_back);
   device_.drain();
   write(id, 8);
   EXPECT_TRUE(evictor_.settle_precleaning());
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_FALSE(piece_of(id).host_digest.has_value());
   evict(id);
   EXPECT_EQ(core_.counters.write_backs, 1U);
@@ -277,7 +276,7 @@ TEST_F(PrecleanerTest, WhatIsWantedWhenTheCopyEndsIsMappedInItsTurn) {
   const BufferId id = begin_cleaning();
   piece_of(id).want = Want::kDemand;
   finish();
-  EXPECT_EQ(piece_of(id).place, Place::kOut);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kUnmapped);
   EXPECT_FALSE(core_.buffers[id].is_dirty(0));
   ASSERT_TRUE(demand(id));
   EXPECT_EQ(device_value(id), 9);
@@ -367,8 +366,8 @@ TEST_F(PrecleanerTest, AFailingCallLeavesTheContentWhereItIs) {
     if (core_.is_precleaning) {
       EXPECT_TRUE(evictor_.settle_precleaning());
     }
-    EXPECT_EQ(piece_of(id).place, Place::kIn) << static_cast<int>(call);
-    EXPECT_FALSE(piece_of(id).is_being_cleaned);
+    EXPECT_EQ(piece_of(id).state(), PieceState::kIn) << static_cast<int>(call);
+    EXPECT_NE(piece_of(id).state(), PieceState::kCopying);
     EXPECT_EQ(device_value(id), 9);
     EXPECT_TRUE(core_.buffers[id].is_dirty(0) || host_value(id) == 9);
     EXPECT_GT(core_.counters.errors, 0U);
@@ -385,7 +384,7 @@ TEST_F(PrecleanerTest, ADigestThatDoesNotComeIsNotWaitedFor) {
   EXPECT_FALSE(evictor_.settle_precleaning()) << "it may come soon";
   pass(Evictor::kPatience);
   EXPECT_TRUE(evictor_.settle_precleaning());
-  EXPECT_EQ(piece_of(id).place, Place::kIn);
+  EXPECT_EQ(piece_of(id).state(), PieceState::kIn);
   EXPECT_FALSE(core_.buffers[id].is_dirty(0)) << "the copy counts all the same";
   EXPECT_EQ(host_value(id), 9);
   EXPECT_TRUE(evictor_.is_pending()) << "its slot is in use";
@@ -440,8 +439,7 @@ TEST_F(PrecleanerTest, APieceThatCannotBeMappedAgainIsMappedByItsNextUse) {
   evictor_.preclean({id, 0});
   device_.fail(Call::kMap, 1, Status::kDeviceError);
   finish();
-  EXPECT_EQ(piece_of(id).place, Place::kOut);
-  EXPECT_TRUE(piece_of(id).page.has_value());
+  EXPECT_EQ(piece_of(id).state(), PieceState::kUnmapped);
   ASSERT_TRUE(demand(id));
   EXPECT_EQ(device_value(id), 9);
 }
@@ -464,7 +462,7 @@ TEST_F(PrecleanerTest, ALaunchThatLetsOthersGoUnderALoweredBudgetWaitsForIt) {
   device_.drain();
   const ManagerLock lock(core_.mutex);
   EXPECT_EQ(core_.ledger.pages(), kGranule);
-  EXPECT_EQ(piece_of(cleaned).place, Place::kOut);
+  EXPECT_EQ(piece_of(cleaned).state(), PieceState::kOut);
   EXPECT_EQ(host_value(cleaned), 9);
   EXPECT_EQ(core_.counters.errors, 0U);
 }
@@ -506,7 +504,7 @@ TEST_F(OnePagePrecleanerTest, ALaunchThatNeedsItsRoomWaitsForIt) {
   EXPECT_EQ(device_value(needed), 5);
   EXPECT_EQ(host_value(cleaned), 9);
   const ManagerLock lock(core_.mutex);
-  EXPECT_EQ(piece_of(cleaned).place, Place::kOut);
+  EXPECT_EQ(piece_of(cleaned).state(), PieceState::kOut);
   EXPECT_EQ(core_.counters.errors, 0U);
 }
 
@@ -523,7 +521,7 @@ TEST_F(PrecleanerTest, NoContentIsEverLost) {
     const BufferId id = ids[chosen];
     Piece& piece = piece_of(id);
     const bool is_settled =
-        piece.place == Place::kIn && (piece.ready == nullptr || is_complete(piece.ready));
+        piece.state() == PieceState::kIn && (piece.ready == nullptr || is_complete(piece.ready));
     switch (random() % 6) {
       case 0:
         if (is_settled && !core_.is_precleaning && core_.buffers[id].is_dirty(0)) {
@@ -535,7 +533,7 @@ TEST_F(PrecleanerTest, NoContentIsEverLost) {
         break;
       case 2:
       case 3:
-        if (piece.place == Place::kOut && !demand(id)) break;
+        if (piece.is_out() && !demand(id)) break;
         // A launch waits for what arrives, and for nothing else.
         if (piece.is_arriving()) device_.drain();
         ASSERT_EQ(device_value(id), values[chosen]) << step;

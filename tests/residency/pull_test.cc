@@ -35,7 +35,7 @@ class PullTest : public MovingCoreTest {
     const std::uint64_t kernel = 100 + index_of(id);
     const Decision decision = core_.policy.on_launch(Access{KernelId{kernel}, named});
     EXPECT_TRUE(decision.empty()) << "policy is asked, and does not tell";
-    if (place_of(id) == Place::kIn) use(id, stream);
+    if (place_of(id) == PieceState::kIn) use(id, stream);
   }
   void launch(BufferId id) REQUIRES(manager_lock) { launch(id, stream_); }
 
@@ -82,7 +82,9 @@ class PullTest : public MovingCoreTest {
     for (int i = 0; i < 4; ++i) run_rounds();
   }
 
-  [[nodiscard]] Place place_of(BufferId id) const { return core_.buffers[id].pieces[0].place; }
+  [[nodiscard]] PieceState place_of(BufferId id) const {
+    return core_.buffers[id].pieces[0].state();
+  }
 
   StreamHandle stream_{};
 };
@@ -92,11 +94,12 @@ TEST_F(PullTest, BringsWhatIsUsedNextForWhatIsUsedLast) {
   const auto pass = make_four();
   begin_fourth_pass(pass);
   settle();
-  EXPECT_EQ(place_of(pass[3]), Place::kIn) << "two launches before its own";
+  EXPECT_EQ(place_of(pass[3]), PieceState::kIn) << "two launches before its own";
   EXPECT_EQ(device_value(pass[3]), 4);
-  EXPECT_EQ(place_of(pass[0]), Place::kIn);
-  EXPECT_EQ(place_of(pass[1]), Place::kOut) << "it was used just now: all others are used before";
-  EXPECT_EQ(place_of(pass[2]), Place::kIn);
+  EXPECT_EQ(place_of(pass[0]), PieceState::kIn);
+  EXPECT_EQ(place_of(pass[1]), PieceState::kOut)
+      << "it was used just now: all others are used before";
+  EXPECT_EQ(place_of(pass[2]), PieceState::kIn);
   EXPECT_EQ(core_.counters.prefetches, 1U);
   EXPECT_LE(core_.ledger.pages(), 3 * kGranule);
 }
@@ -107,13 +110,13 @@ TEST_F(PullTest, BringsWhatALaunchWasBegunWithoutWhenThatHasCompletedAndRestsUnt
   begin_without(pass[3]);
   begin_fourth_pass(pass);
   EXPECT_TRUE(comes_to_rest());
-  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  EXPECT_EQ(place_of(pass[3]), PieceState::kOut);
   left_out_.end(pass[3], true, blocked_event());
   EXPECT_TRUE(comes_to_rest());
-  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  EXPECT_EQ(place_of(pass[3]), PieceState::kOut);
   unblock();
   settle();
-  EXPECT_EQ(place_of(pass[3]), Place::kIn);
+  EXPECT_EQ(place_of(pass[3]), PieceState::kIn);
 }
 
 // Launches of its kernel may be under way all the time.
@@ -124,11 +127,12 @@ TEST_F(PullTest, BringsWhatIsUsedAfterABufferThatALaunchWasBegunWithout) {
   begin_without(pass[3]);
   begin_fourth_pass(pass);
   EXPECT_TRUE(comes_to_rest());
-  EXPECT_EQ(place_of(pass[3]), Place::kOut);
-  EXPECT_EQ(place_of(pass[4]), Place::kIn);
+  EXPECT_EQ(place_of(pass[3]), PieceState::kOut);
+  EXPECT_EQ(place_of(pass[4]), PieceState::kIn);
   left_out_.end(pass[3], false, nullptr);
   settle();
-  EXPECT_EQ(place_of(pass[3]), Place::kIn) << "policy hears of it when the launch comes to nothing";
+  EXPECT_EQ(place_of(pass[3]), PieceState::kIn)
+      << "policy hears of it when the launch comes to nothing";
 }
 
 TEST_F(PullTest, PolicyHearsWhatALaunchIsBegunWithoutAndThatItCameToNothing) {
@@ -147,14 +151,15 @@ TEST_F(PullTest, BringsNothingWhenItCannotForesee) {
   const auto buffers = make_four();
   for (const BufferId id : buffers) launch(id);
   settle();
-  EXPECT_EQ(place_of(buffers[3]), Place::kOut);
+  EXPECT_EQ(place_of(buffers[3]), PieceState::kOut);
   EXPECT_EQ(core_.counters.prefetches, 0U);
 }
 
 TEST_F(PullTest, BringsNothingForWhatIsUsedSooner) {
   const ManagerLock lock(core_.mutex);
   const auto pass = make_known_pass();
-  EXPECT_EQ(place_of(pass[3]), Place::kOut) << "it was used just now: all others are used before";
+  EXPECT_EQ(place_of(pass[3]), PieceState::kOut)
+      << "it was used just now: all others are used before";
 }
 
 TEST_F(PullTest, TheNextLaunchWakesTheWorkerOnceNothingIsToBeDone) {
@@ -206,7 +211,7 @@ TEST_F(PullTest, APrefetchThatFailsIsTriedAgainAtTheNextLaunchOnly) {
   EXPECT_LT(rounds, 1000) << "the worker does not come to rest";
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 1);
   EXPECT_TRUE(core_.pull_awaits_launch);
-  EXPECT_EQ(place_of(pass[3]), Place::kOut);
+  EXPECT_EQ(place_of(pass[3]), PieceState::kOut);
   launch(pass[2]);
   settle();
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 2);
@@ -218,7 +223,7 @@ TEST_F(PullTest, OnlyWhatCrossesTheLinkKeepsItBusy) {
     core_.fetches.push(Want::kDemand, {id, 0, core_.buffers[id].generation});
     core_.buffers[id].pieces[0].want = Want::kDemand;
     (void)mover_rounds_.run();
-    EXPECT_EQ(place_of(id), Place::kIn);
+    EXPECT_EQ(place_of(id), PieceState::kIn);
     EXPECT_NE(core_.buffers[id].pieces[0].ready, nullptr);
   };
   for (int i = 0; i < 3; ++i) evictor_.evict({make_dirty(1, i), 0});
@@ -245,7 +250,7 @@ TEST_F(PullTest, PolicyHearsThatAnEvictionHasFailed) {
   const auto buffers = make_four();
   device_.fail(Call::kUnmap, 1, Status::kDeviceError);
   evictor_.evict({buffers[0], 0});
-  EXPECT_EQ(place_of(buffers[0]), Place::kIn);
+  EXPECT_EQ(place_of(buffers[0]), PieceState::kIn);
   EXPECT_TRUE(core_.buffers[buffers[0]].pieces[0].told_in);
   core_.counters.errors = 0;
 }
@@ -290,7 +295,7 @@ TEST_F(FirstPassTest, BringsWhatWasAllocatedNextForWhatWasUsed) {
   const ManagerLock lock(core_.mutex);
   const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_clean(1); });
   settle();
-  EXPECT_EQ(place_of(next), Place::kIn);
+  EXPECT_EQ(place_of(next), PieceState::kIn);
   EXPECT_EQ(device_value(next), 9);
   EXPECT_EQ(core_.counters.prefetches, 1U);
 }
@@ -300,11 +305,11 @@ TEST_F(FirstPassTest, LeavesTheQueueOfTheLinkToWhatIsForeseen) {
   const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_clean(1); });
   for (int i = 0; i < 2; ++i) core_.under_way.add(blocked_event(), kGranule);
   for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
-  EXPECT_EQ(place_of(next), Place::kOut) << "two transfers are under way";
+  EXPECT_EQ(place_of(next), PieceState::kOut) << "two transfers are under way";
   EXPECT_TRUE(mover_rounds_.is_pending());
   unblock();
   settle();
-  EXPECT_EQ(place_of(next), Place::kIn);
+  EXPECT_EQ(place_of(next), PieceState::kIn);
 }
 
 TEST_F(FirstPassTest, PinsNothingForIt) {
@@ -312,7 +317,7 @@ TEST_F(FirstPassTest, PinsNothingForIt) {
   const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_dirty(1); });
   const Bytes pinned = core_.host.pinned();
   settle();
-  EXPECT_EQ(place_of(next), Place::kOut) << "what could go for it has no slab";
+  EXPECT_EQ(place_of(next), PieceState::kOut) << "what could go for it has no slab";
   EXPECT_EQ(core_.host.pinned(), pinned);
   EXPECT_EQ(core_.counters.prefetches, 0U);
 }
@@ -356,7 +361,7 @@ TEST_F(PullPiecesTest, RestsWhileAPieceOfWhatALaunchWasBegunWithoutIsAboutToLeav
   launch(pass[1]);
   EXPECT_TRUE(comes_to_rest());
   const Piece& missing = core_.buffers[id].pieces[1];
-  EXPECT_EQ(missing.place, Place::kOut);
+  EXPECT_EQ(missing.state(), PieceState::kOut);
   EXPECT_EQ(missing.want, Want::kNobody);
   unblock();
 }
@@ -400,12 +405,12 @@ TEST_F(PlannedPullTest, WhileTheLinkHasEnoughToDoBringsWhatNeedsPagesAlone) {
   ASSERT_EQ(core_.puller()->next_target()->id, planned[3]);
   block_link();
   for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
-  EXPECT_EQ(place_of(planned[2]), Place::kIn);
-  EXPECT_EQ(place_of(planned[3]), Place::kOut);
+  EXPECT_EQ(place_of(planned[2]), PieceState::kIn);
+  EXPECT_EQ(place_of(planned[3]), PieceState::kOut);
   EXPECT_EQ(device_.calls(Call::kCopyToDevice), 0);
   unblock();
   settle();
-  EXPECT_EQ(place_of(planned[3]), Place::kIn);
+  EXPECT_EQ(place_of(planned[3]), PieceState::kIn);
   EXPECT_EQ(device_value(planned[3]), 4);
 }
 
@@ -421,14 +426,14 @@ TEST_F(PlannedPullTest, LooksOnceInEachLaunchForWhoGoesForIt) {
     for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
   };
   run_some();
-  EXPECT_EQ(place_of(planned[2]), Place::kOut);
+  EXPECT_EQ(place_of(planned[2]), PieceState::kOut);
   core_.buffers[other].pins = 0;
   run_some();
-  EXPECT_EQ(place_of(planned[2]), Place::kOut) << "it was looked for already";
+  EXPECT_EQ(place_of(planned[2]), PieceState::kOut) << "it was looked for already";
   launch(planned[1]);
   run_some();
-  EXPECT_EQ(place_of(planned[2]), Place::kIn);
-  EXPECT_EQ(place_of(other), Place::kOut);
+  EXPECT_EQ(place_of(planned[2]), PieceState::kIn);
+  EXPECT_EQ(place_of(other), PieceState::kOut);
   core_.buffers[planned[0]].pins = 0;
   unblock();
 }

@@ -66,7 +66,7 @@ TEST_F(UseTrackerTest, AWordShortlyBeforeABufferNamesIt) {
   UseToken token;
   ASSERT_EQ(uses_.begin_launch(KernelId{7}, words, stream_, token), Status::kOk);
   EXPECT_FALSE(token.empty());
-  EXPECT_EQ(core_.buffers[id].pieces[0].place, Place::kIn);
+  EXPECT_EQ(core_.buffers[id].pieces[0].state(), PieceState::kIn);
   uses_.end_use(token, stream_, true);
 }
 
@@ -357,8 +357,8 @@ TEST_F(TightUseTest, WhatIsInPlaceIsNotEvictedForLaterOperationsWhileItIsPinned)
   ASSERT_EQ(begin_use(first, kReads, token), Status::kOk);
   UseToken next;
   ASSERT_EQ(begin_launch({id}, stream_, next), Status::kOk);
-  EXPECT_EQ(core_.buffers[first].pieces[0].place, Place::kIn);
-  EXPECT_EQ(core_.buffers[second].pieces[0].place, Place::kOut);
+  EXPECT_EQ(core_.buffers[first].pieces[0].state(), PieceState::kIn);
+  EXPECT_EQ(core_.buffers[second].pieces[0].state(), PieceState::kOut);
 }
 
 /// A budget of four pages, and launches of which only the first words are sure.
