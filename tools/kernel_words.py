@@ -42,8 +42,8 @@ def row(struct: dict, with_roles: bool) -> str:
         lists.append(f"{{{words['first']}, Count::{kind}, {fixed}{role}}}")
     if len(lists) > MOST_LISTS:
         raise ValueError(f"{struct['name']}: more than {MOST_LISTS} lists")
-    index_bytes = "" if with_roles else f"{struct.get('index_bytes', 1)}, "
-    return (f"    // {struct['name']}\n    {{\"{struct['type']}\", {smallest}, {largest}, {struct.get('block_to_tensor', 0)}, {index_bytes}{len(lists)},\n"
+    tensors = f"{struct.get('block_to_tensor', 0)}, {struct.get('index_bytes', 1)}"
+    return (f"    // {struct['name']}\n    {{\"{struct['type']}\", {smallest}, {largest}, {tensors}, {len(lists)},\n"
             f"     {{{{{', '.join(lists)}}}}}}},\n")
 
 

@@ -191,6 +191,29 @@ TEST(KernelWords, OfAMultiTensorLaunchAreAsManyAsItsBlocksName) {
   EXPECT_THAT(launch.live({6, 1, 1}), ElementsAre("10rw", "11rw", "12rw", "20", "21", "22"));
 }
 
+// From PyTorch 2.12 on: up to 448 tensors of two lists, whose numbers are of two bytes.
+TEST(KernelWords, OfALargeMultiTensorLaunchAreAsManyAsItsBlocksName) {
+  Launch launch(
+      "_ZN2at6native55_GLOBAL__N__d25d856e_22_ForeachBinaryOpList_cu_a911ec4325multi_tensor_a"
+      "pply_kernelINS1_18TensorListMetadataILi2EEENS1_24BinaryOpListAlphaFunctorIfLi2ELi2ELi0"
+      "EEEJSt4plusIfEfEEEvT_T0_DpT1_",
+      {24200, 1, 1, 4});
+  constexpr std::uint64_t kTensors = 300;
+  for (std::uint64_t i = 0; i < kTensors; ++i) {
+    launch.put(0, 8 * i, 10 + i);
+    launch.put(0, 3584 + 8 * i, 1000 + i);
+    launch.put_byte(0, 10752 + 2 * i, static_cast<unsigned char>(i % 256));
+    launch.put_byte(0, 10752 + 2 * i + 1, static_cast<unsigned char>(i / 256));
+  }
+  launch.put(0, 8 * kTensors, 7);  // of an earlier launch
+  const auto words = launch.live({kTensors, 1, 1});
+  ASSERT_EQ(words.size(), 2 * kTensors);
+  EXPECT_EQ(words[0], "10rw");
+  EXPECT_EQ(words[kTensors - 1], "309rw");
+  EXPECT_EQ(words[kTensors], "1000");
+  EXPECT_EQ(words.back(), "1299");
+}
+
 TEST(KernelWords, OfANormAreReadAndItsResultIsWritten) {
   Launch launch(
       "_ZN2at6native51_GLOBAL__N__d9d46141_18_ForeachReduceOp_cu_b83ec48c25multi_tensor_apply_"

@@ -230,9 +230,11 @@ void KernelWords::add_struct(const Parameter& parameter, std::span<const std::by
     if (shape.count == Count::kGridY) count = grid[1];
     if (shape.count == Count::kTensors) {
       for (std::size_t block = 0; block < grid[0]; ++block) {
-        const std::size_t at = begin + rule.block_to_tensor + block;
-        if (at >= end) break;
-        count = std::max(count, std::to_integer<std::size_t>(buffer[at]) + 1);
+        const std::size_t at = begin + rule.block_to_tensor + block * rule.index_bytes;
+        if (at + rule.index_bytes > end) break;
+        std::size_t tensor = 0;  // little-endian, as the device is
+        std::memcpy(&tensor, &buffer[at], rule.index_bytes);
+        count = std::max(count, tensor + 1);
       }
     }
     for (std::size_t at = first; count > 0 && at + kAddressBytes <= end;

@@ -83,6 +83,7 @@ class KernelWords {
     std::size_t smallest;
     std::size_t largest;
     std::size_t block_to_tensor;
+    std::size_t index_bytes;
     std::size_t list_count;
     std::array<WordList, kMostLists> lists;
   };
