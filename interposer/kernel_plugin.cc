@@ -8,7 +8,7 @@
 #include <span>
 
 #include "residency/content_digest.h"
-#include "residency/digest_kernel.h"
+#include "residency/transfer/digest_kernel.h"
 
 namespace {
 

@@ -28,7 +28,7 @@
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
 #include "profiler/live_segment.h"
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 
 #define SUPERPIPE_EXPORT __attribute__((visibility("default")))
 

@@ -28,7 +28,7 @@
 #include "profiler/kernel_names.h"
 #include "profiler/pass_times.h"
 #include "profiler/shared_folder.h"
-#include "residency/host_memory.h"
+#include "residency/host/host_memory.h"
 
 namespace superpipe {
 namespace {

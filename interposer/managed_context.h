@@ -30,8 +30,8 @@
 #include "interposer/unknown_kernels.h"
 #include "profiler/launch_overhead_meter.h"
 #include "profiler/run_figures.h"
-#include "residency/host_ledger.h"
-#include "residency/host_memory.h"
+#include "residency/host/host_ledger.h"
+#include "residency/host/host_memory.h"
 #include "residency/residency_manager.h"
 
 namespace superpipe {

@@ -11,8 +11,8 @@
 #include "interposer/process_configuration.h"
 #include "policy/budget.h"
 #include "policy/settings.h"
-#include "residency/host_backing.h"
-#include "residency/host_memory.h"
+#include "residency/host/host_memory.h"
+#include "residency/room/host_backing.h"
 
 namespace superpipe {
 namespace {

@@ -5,16 +5,16 @@
 #include <cstdint>
 #include <optional>
 
-#include "residency/content_mover.h"
-#include "residency/eviction_queue.h"
-#include "residency/evictor.h"
-#include "residency/fetch_pace.h"
-#include "residency/left_out_buffers.h"
 #include "residency/manager_mutex.h"
-#include "residency/page_supply.h"
-#include "residency/precleaner.h"
+#include "residency/pieces/page_supply.h"
 #include "residency/residency_core.h"
-#include "residency/use_completion.h"
+#include "residency/room/eviction_queue.h"
+#include "residency/room/left_out_buffers.h"
+#include "residency/room/precleaner.h"
+#include "residency/transfer/content_mover.h"
+#include "residency/transfer/evictor.h"
+#include "residency/transfer/fetch_pace.h"
+#include "residency/transfer/use_completion.h"
 #include "residency/worker.h"
 
 namespace superpipe {

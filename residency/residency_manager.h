@@ -18,10 +18,10 @@
 #include "profiler/pass_meter.h"
 #include "profiler/run_figures.h"
 #include "residency/device_memory.h"
-#include "residency/passthrough_change.h"
 #include "residency/residency_options.h"
 #include "residency/result.h"
-#include "residency/use_token.h"
+#include "residency/room/passthrough_change.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <optional>
 
-#include "residency/eviction_queue.h"
-#include "residency/evictor.h"
-#include "residency/host_digests.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
-#include "residency/use_completion.h"
-#include "residency/use_tracker.h"
+#include "residency/room/eviction_queue.h"
+#include "residency/transfer/evictor.h"
+#include "residency/transfer/host_digests.h"
+#include "residency/transfer/use_completion.h"
+#include "residency/uses/use_tracker.h"
 #include "residency/worker.h"
 
 namespace superpipe {

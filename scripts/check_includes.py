@@ -3,6 +3,10 @@
 
     policy <- profiler <- residency <- interposer      tools may use the first three
 
+and, in residency/, which room sees which:
+
+    streams <- host <- pieces <- transfer <- room <- uses      all see the files of FOR_ALL_ROOMS
+
 NVIDIA's headers are seen by interposer/, tools/simgpu/, tools/superpipe/probes/, tests/, examples/ and bench/ only, and
 policy/ uses nothing but the standard library, without its clocks and threads.
 Prints one line a violation; exit code 1 if there is one.
@@ -14,6 +18,19 @@ import sys
 from pathlib import Path
 
 ORDER = ["policy", "profiler", "residency", "interposer"]
+ROOMS = ["streams", "host", "pieces", "transfer", "room", "uses"]
+# What lies in residency/ itself and is no room's: the device, the mutex, what parts share.
+FOR_ALL_ROOMS = {
+    "residency/content_digest.h",
+    "residency/device_memory.h",
+    "residency/generated",
+    "residency/manager_mutex.h",
+    "residency/own_thread.h",
+    "residency/residency_core.h",
+    "residency/residency_options.h",
+    "residency/result.h",
+    "residency/thread_annotations.h",
+}
 SOURCES = {".h", ".hh", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 NVIDIA = re.compile(
@@ -36,7 +53,10 @@ def allowed_modules(path: Path) -> set[str] | None:
     top = path.parts[0]
     if path.parts == ("interposer", "kernel_plugin.cc"):
         # The library's kernel as simgpu runs it: what the kernel computes, and nothing of the library.
-        return {"residency/content_digest.h", "residency/digest_kernel.h", "tools/simgpu/kernel_plugin.h"}
+        return {"residency/content_digest.h", "residency/transfer/digest_kernel.h", "tools/simgpu/kernel_plugin.h"}
+    if top == "residency" and len(path.parts) > 2 and path.parts[1] in ROOMS:
+        rooms = ROOMS[: ROOMS.index(path.parts[1]) + 1]
+        return {"policy", "profiler"} | FOR_ALL_ROOMS | {f"residency/{room}" for room in rooms}
     if top in ORDER:
         return set(ORDER[: ORDER.index(top) + 1])
     if path.parts[:2] == ("tools", "simgpu"):
@@ -50,6 +70,12 @@ def allowed_modules(path: Path) -> set[str] | None:
         # Plain CUDA programs; their simgpu kernels know the plugin header and nothing else.
         return {"examples", "tools/simgpu/kernel_plugin.h"}
     return None
+
+
+def folder_of(path: Path) -> str:
+    """The module, with its room where both are of residency/."""
+    room = path.parts[0] == "residency" and len(path.parts) > 2 and path.parts[1] in ROOMS
+    return "/".join(path.parts[:2]) if room else path.parts[0]
 
 
 def may_see_nvidia(path: Path) -> bool:
@@ -79,7 +105,7 @@ def violations_in(root: Path, path: Path) -> list[str]:
                 found.append(f'{where}"{quoted}": include from the project root')
             elif allowed is not None and not any(quoted == entry or quoted.startswith(entry + "/")
                                                  for entry in allowed):
-                found.append(f"{where}{quoted}: {path.parts[0]}/ may not include {quoted.split('/')[0]}/")
+                found.append(f"{where}{quoted}: {folder_of(path)}/ may not include {folder_of(Path(quoted))}/")
         elif path.parts[0] == "policy":
             if not STANDARD.match(system):
                 found.append(f"{where}<{system}>: policy/ uses the standard library only")

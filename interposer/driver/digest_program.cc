@@ -10,8 +10,8 @@
 
 #include "interposer/driver/table.h"
 #include "interposer/log.h"
-#include "residency/digest_image.h"
-#include "residency/digest_kernel.h"
+#include "residency/transfer/digest_image.h"
+#include "residency/transfer/digest_kernel.h"
 
 namespace superpipe {
 namespace {

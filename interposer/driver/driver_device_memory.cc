@@ -18,7 +18,7 @@
 #include "interposer/driver/table.h"
 #include "interposer/fault_watch.h"
 #include "interposer/log.h"
-#include "residency/slab_memory.h"
+#include "residency/host/slab_memory.h"
 
 namespace superpipe {
 namespace {

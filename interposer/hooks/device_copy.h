@@ -12,7 +12,7 @@
 #include "interposer/hooks/traced.h"
 #include "interposer/managed_context.h"
 #include "residency/device_memory.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 

@@ -15,7 +15,7 @@
 #include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "profiler/launch_clock.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 namespace {

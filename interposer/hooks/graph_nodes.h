@@ -8,7 +8,7 @@
 #include "interposer/driver/cuda_api.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/managed_context.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 

@@ -23,7 +23,7 @@
 #include "profiler/launch_clock.h"
 #include "profiler/launch_overhead_meter.h"
 #include "residency/residency_manager.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 namespace {

@@ -13,7 +13,7 @@
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/managed_context.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 

@@ -18,7 +18,7 @@
 #include "policy/units.h"
 #include "profiler/launch_clock.h"
 #include "profiler/trace_recorder.h"
-#include "residency/use_token.h"
+#include "residency/uses/use_token.h"
 
 namespace superpipe {
 

@@ -1,9 +1,9 @@
 // Changes the states of pieces.
 #pragma once
 
-#include "residency/buffer_table.h"
 #include "residency/manager_mutex.h"
-#include "residency/page_pool.h"
+#include "residency/pieces/buffer_table.h"
+#include "residency/pieces/page_pool.h"
 #include "residency/pieces/piece_state.h"
 
 namespace superpipe {

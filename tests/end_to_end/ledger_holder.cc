@@ -5,7 +5,7 @@
 #include <string>
 
 #include "policy/units.h"
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

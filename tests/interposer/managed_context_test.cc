@@ -13,7 +13,7 @@
 
 #include "interposer/driver/table.h"
 #include "profiler/live_segment.h"
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 #include "tests/interposer/null_driver.h"
 #include "tests/temporary_folder.h"
 

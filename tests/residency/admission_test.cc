@@ -1,5 +1,5 @@
 // How a working set gets in: what is asked for, what has to go, and when that cannot be.
-#include "residency/admission.h"
+#include "residency/room/admission.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "residency/buffer_lifetimes.h"
-#include "residency/eviction_queue.h"
-#include "residency/page_supply.h"
-#include "residency/stream_marker.h"
-#include "residency/turn.h"
+#include "residency/pieces/page_supply.h"
+#include "residency/room/eviction_queue.h"
+#include "residency/room/turn.h"
+#include "residency/transfer/stream_marker.h"
+#include "residency/uses/buffer_lifetimes.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "residency/event_pool.h"
+#include "residency/streams/event_pool.h"
 #include "tests/random_length.h"
 #include "tests/residency/allocation_faults.h"
 #include "tests/residency/fake_device.h"

@@ -1,5 +1,5 @@
 // The address space of managed buffers.
-#include "residency/arena.h"
+#include "residency/pieces/arena.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Freed buffers by the size of their pages, and by age.
-#include "residency/buffer_cache.h"
+#include "residency/pieces/buffer_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How buffers come to be, what becomes of freed ones, and what an allocation that fails leaves.
-#include "residency/buffer_lifetimes.h"
+#include "residency/uses/buffer_lifetimes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

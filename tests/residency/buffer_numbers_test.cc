@@ -1,5 +1,5 @@
 // The numbers of buffers.
-#include "residency/buffer_numbers.h"
+#include "residency/pieces/buffer_numbers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Buffers and the ids that name them.
-#include "residency/buffer_table.h"
+#include "residency/pieces/buffer_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // One fetch: in which order the device is asked, and where the content is when a
 // call of it fails.
-#include "residency/content_mover.h"
+#include "residency/transfer/content_mover.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Where a linear copy of the program goes, and what it waits for there.
-#include "residency/copy_routes.h"
+#include "residency/uses/copy_routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

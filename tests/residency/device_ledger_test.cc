@@ -1,5 +1,5 @@
 // The arithmetic of a budget, without a device.
-#include "residency/device_ledger.h"
+#include "residency/room/device_ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // How pages give way to other processes, sample by sample.
-#include "residency/device_pressure.h"
+#include "residency/room/device_pressure.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Launches that the device is done with.
-#include "residency/device_progress.h"
+#include "residency/streams/device_progress.h"
 
 #include <gtest/gtest.h>
 

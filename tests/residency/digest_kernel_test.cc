@@ -9,7 +9,7 @@
 #include <cstring>
 #include <random>
 
-#include "residency/digest_kernel.cu"
+#include "residency/transfer/digest_kernel.cu"
 
 namespace superpipe::digest_kernel {
 namespace {

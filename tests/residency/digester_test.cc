@@ -1,5 +1,5 @@
 // Digests on the device: when there are none, how many may be under way, and what is left behind.
-#include "residency/digester.h"
+#include "residency/transfer/digester.h"
 
 #include <gtest/gtest.h>
 

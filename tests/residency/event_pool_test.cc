@@ -1,5 +1,5 @@
 // Events and the handles that they share.
-#include "residency/event_pool.h"
+#include "residency/streams/event_pool.h"
 
 #include <gtest/gtest.h>
 

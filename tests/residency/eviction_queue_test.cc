@@ -1,5 +1,5 @@
 // Evictions that wait for their buffers' last uses: when one may go, and what makes it void.
-#include "residency/eviction_queue.h"
+#include "residency/room/eviction_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "residency/stream_marker.h"
+#include "residency/transfer/stream_marker.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

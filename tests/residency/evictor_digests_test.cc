@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "residency/evictor.h"
+#include "residency/transfer/evictor.h"
 #include "tests/residency/evictor_fixture.h"
 
 namespace superpipe::testing {

@@ -1,6 +1,6 @@
 // One eviction: in which order the device is asked, when content is written back, and where it is
 // when a call of the device fails.
-#include "residency/evictor.h"
+#include "residency/transfer/evictor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How long what is missing may stay out.
-#include "residency/fetch_pace.h"
+#include "residency/transfer/fetch_pace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which buffer is to be fetched next.
-#include "residency/fetch_queue.h"
+#include "residency/pieces/fetch_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What counts as freed a moment ago.
-#include "residency/freed_lately.h"
+#include "residency/pieces/freed_lately.h"
 
 #include <gtest/gtest.h>
 

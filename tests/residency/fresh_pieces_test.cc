@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "residency/copy_routes.h"
-#include "residency/digester.h"
-#include "residency/evictor.h"
+#include "residency/transfer/digester.h"
+#include "residency/transfer/evictor.h"
+#include "residency/uses/copy_routes.h"
 #include "tests/residency/pieces_fixture.h"
 
 namespace superpipe::testing {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "residency/event_pool.h"
-#include "residency/host_store.h"
+#include "residency/host/host_store.h"
+#include "residency/streams/event_pool.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {

@@ -1,5 +1,5 @@
 // Which buffers get host memory once not all fit the device, and which stay there instead.
-#include "residency/host_backing.h"
+#include "residency/room/host_backing.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "residency/buffer_table.h"
-#include "residency/host_store.h"
+#include "residency/host/host_store.h"
+#include "residency/pieces/buffer_table.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {

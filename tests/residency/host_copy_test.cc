@@ -1,5 +1,5 @@
 // What still reads or writes the host's copy of a buffer.
-#include "residency/host_copy.h"
+#include "residency/host/host_copy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Digests of what the program has filled on the host: when they are computed, and what voids them.
-#include "residency/host_digests.h"
+#include "residency/transfer/host_digests.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "residency/buffer_lifetimes.h"
-#include "residency/copy_routes.h"
 #include "residency/stock_rounds.h"
+#include "residency/uses/buffer_lifetimes.h"
+#include "residency/uses/copy_routes.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "profiler/shared_folder.h"
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 #include "tests/residency/host_ledger_fixture.h"
 
 namespace superpipe {

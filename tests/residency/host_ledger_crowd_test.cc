@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 #include "tests/hang_limit.h"
 #include "tests/residency/host_ledger_fixture.h"
 

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 #include "tests/temporary_folder.h"
 
 namespace superpipe {

@@ -1,5 +1,5 @@
 // What processes of one user reserve together.
-#include "residency/host_ledger.h"
+#include "residency/host/host_ledger.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "residency/host_memory.h"
+#include "residency/host/host_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "residency/host_store.h"
+#include "residency/host/host_store.h"
 #include "tests/residency/fake_device.h"
 #include "tests/residency/host_files.h"
 #include "tests/temporary_folder.h"

@@ -1,5 +1,5 @@
 // Pinned host memory within its cap.
-#include "residency/host_store.h"
+#include "residency/host/host_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

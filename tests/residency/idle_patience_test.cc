@@ -1,5 +1,5 @@
 // How long pinned host memory may lie idle.
-#include "residency/idle_patience.h"
+#include "residency/host/idle_patience.h"
 
 #include <gtest/gtest.h>
 

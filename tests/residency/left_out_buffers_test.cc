@@ -1,5 +1,5 @@
 // When buffers may come in again that launches were begun without.
-#include "residency/left_out_buffers.h"
+#include "residency/room/left_out_buffers.h"
 
 #include <gtest/gtest.h>
 

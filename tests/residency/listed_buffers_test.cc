@@ -1,5 +1,5 @@
 // Buffers on the user's list (SUPERPIPE_PIN), as a program under a whole manager has them.
-#include "residency/listed_buffers.h"
+#include "residency/uses/listed_buffers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "residency/overfull_launches.h"
+#include "residency/room/overfull_launches.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Pages that no buffer holds.
-#include "residency/page_pool.h"
+#include "residency/pieces/page_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Where pages come from, in which order, and that all of them are counted within the limit.
-#include "residency/page_supply.h"
+#include "residency/pieces/page_supply.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "residency/pages_lacking.h"
+#include "residency/room/pages_lacking.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

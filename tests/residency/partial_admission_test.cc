@@ -1,5 +1,5 @@
 // What a launch is begun with where not all that it names fits.
-#include "residency/partial_admission.h"
+#include "residency/room/partial_admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "residency/turn.h"
+#include "residency/room/turn.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

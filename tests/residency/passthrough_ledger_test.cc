@@ -1,5 +1,5 @@
 // Pass-through memory: what is counted, what a sample says, and what the budget keeps free.
-#include "residency/passthrough_ledger.h"
+#include "residency/room/passthrough_ledger.h"
 
 #include <gtest/gtest.h>
 

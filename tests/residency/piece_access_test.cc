@@ -1,5 +1,5 @@
 // Another device is allowed to access buffers: those that are mapped, and those that will be.
-#include "residency/piece_access.h"
+#include "residency/pieces/piece_access.h"
 
 #include <cstddef>
 #include <optional>

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "residency/buffer_table.h"
+#include "residency/pieces/buffer_table.h"
 #include "residency/pieces/piece_state.h"
 #include "tests/residency/core_fixture.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "residency/copy_routes.h"
+#include "residency/uses/copy_routes.h"
 #include "tests/residency/pieces_fixture.h"
 
 namespace superpipe::testing {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "residency/buffer_lifetimes.h"
-#include "residency/copy_routes.h"
+#include "residency/uses/buffer_lifetimes.h"
+#include "residency/uses/copy_routes.h"
 #include "tests/residency/pieces_fixture.h"
 
 namespace superpipe::testing {

@@ -1,5 +1,5 @@
 // Content that is copied to the host before it is chosen to leave.
-#include "residency/precleaner.h"
+#include "residency/room/precleaner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "residency/buffer_lifetimes.h"
+#include "residency/uses/buffer_lifetimes.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

@@ -1,5 +1,5 @@
 // Whether launches rest.
-#include "residency/rest_trust.h"
+#include "residency/room/rest_trust.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "policy/missing_bytes.h"
-#include "residency/fetch_pace.h"
+#include "residency/transfer/fetch_pace.h"
 
 namespace superpipe {
 namespace {

@@ -1,5 +1,5 @@
 // Uses on streams beyond those that have slots.
-#include "residency/shared_uses.h"
+#include "residency/streams/shared_uses.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "residency/stream_table.h"
+#include "residency/streams/stream_table.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {

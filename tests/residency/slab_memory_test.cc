@@ -1,5 +1,5 @@
 // The memory of slabs.
-#include "residency/slab_memory.h"
+#include "residency/host/slab_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

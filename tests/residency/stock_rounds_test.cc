@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "residency/buffer_lifetimes.h"
+#include "residency/uses/buffer_lifetimes.h"
 #include "tests/residency/core_fixture.h"
 
 namespace superpipe::testing {

@@ -1,5 +1,5 @@
 // Events behind what the program submitted: on which streams, when, and when there are none.
-#include "residency/stream_marker.h"
+#include "residency/transfer/stream_marker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

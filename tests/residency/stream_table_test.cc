@@ -1,5 +1,5 @@
 // Streams as small numbers, and which of their uses an event covers.
-#include "residency/stream_table.h"
+#include "residency/streams/stream_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Our own transfers: what they wait for, what they move, and when they are over.
-#include "residency/transfer_engine.h"
+#include "residency/transfer/transfer_engine.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Whether the link has enough to do.
-#include "residency/transfers_under_way.h"
+#include "residency/transfer/transfers_under_way.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "residency/event_pool.h"
+#include "residency/streams/event_pool.h"
 #include "tests/residency/fake_device.h"
 
 namespace superpipe::testing {

@@ -1,5 +1,5 @@
 // Turns in the order of asking.
-#include "residency/turn_queue.h"
+#include "residency/room/turn_queue.h"
 
 #include <gtest/gtest.h>
 

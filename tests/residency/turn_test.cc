@@ -1,5 +1,5 @@
 // The turn of one operation: who has it, in which order, and how long another waits for it.
-#include "residency/turn.h"
+#include "residency/room/turn.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is known of the uses of buffers: never more than has completed, and soon all that has.
-#include "residency/use_completion.h"
+#include "residency/transfer/use_completion.h"
 
 #include <gtest/gtest.h>
 

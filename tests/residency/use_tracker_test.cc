@@ -1,6 +1,6 @@
 // What an operation of the program does to the buffers that it names, from before it is submitted
 // until after.
-#include "residency/use_tracker.h"
+#include "residency/uses/use_tracker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

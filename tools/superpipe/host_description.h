@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "residency/host_memory.h"
+#include "residency/host/host_memory.h"
 
 namespace superpipe::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "interposer/driver/table.h"
-#include "residency/digest_kernel.h"
+#include "residency/transfer/digest_kernel.h"
 #include "tests/interposer/null_driver.h"
 
 namespace superpipe {

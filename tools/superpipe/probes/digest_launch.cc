@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "residency/digest_image.h"
+#include "residency/transfer/digest_image.h"
 
 namespace superpipe::cli {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "residency/content_digest.h"
-#include "residency/digest_kernel.h"
+#include "residency/transfer/digest_kernel.h"
 #include "tools/superpipe/probes/session.h"
 
 namespace superpipe::cli {

@@ -1,0 +1,299 @@
+// Pinned host memory for evicted content: exact sizes but where they grow, capped, recycled.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/budget.h"
+#include "policy/units.h"
+#include "residency/device_memory.h"
+#include "residency/host/host_ledger.h"
+#include "residency/host/host_memory.h"
+#include "residency/host/idle_patience.h"
+#include "residency/result.h"
+#include "residency/streams/event_pool.h"
+
+namespace superpipe {
+
+/// Pinned host memory that backs one buffer. Owned by whoever acquired it, until released.
+struct Slab {
+  std::byte* data = nullptr;
+  Bytes size;
+
+  [[nodiscard]] explicit operator bool() const { return data != nullptr; }
+};
+
+/// What a host store may have.
+struct HostLimit {
+  Bytes bytes;                        ///< at first
+  std::optional<SizeSpec> allowed{};  ///< by the user, SUPERPIPE_HOST_MEM; nullopt: nothing is said
+  HostMemoryWatch* host = nullptr;    ///< what there is later; null: the limit stays
+};
+
+/// Hands out slabs within a cap, which rises where that is too low and the host has more memory by
+/// then: a program that holds its model in host memory frees it as it moves it to the device. It
+/// falls again when slabs are unpinned that nobody needs any more. Thread-safe; calls the device
+/// without holding its lock.
+///
+/// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
+/// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
+/// buffer of that size, as long as the cap allows and nobody has called unpin_expired() after they
+/// were idle for long. Pinning takes long (5 GB/s), so a thread that has time for it may stock() a
+/// slab of a size that is asked for again and again.
+///
+/// Of sizes that grow from one use to the next, as of a cache that is copied into a longer one for
+/// each token, nobody asks for the same again. Their slabs are pinned with room for more, so that
+/// they serve several sizes; what is reserved finds its room under the cap all the same.
+///
+/// Sizes that never come again leave slabs that no size asks for, and a device that is never idle
+/// keeps them all. So once twice as much is pinned as was ever reserved, sizes need not be exact:
+/// an idle slab is lent to what is smaller by an eighth, and new ones have one of eight sizes from
+/// each power of two to the next.
+class HostStore {
+ public:
+  using Clock = IdlePatience::Clock;
+
+  /// `ledger`: in which what is reserved is entered, and which may refuse it; null: there is none.
+  /// It must outlive the store, and so must `limit.host`. `now`: the clock by which slabs are idle;
+  /// it may be asked under any lock.
+  HostStore(DeviceMemory& device, EventPool& events, const HostLimit& limit,
+            std::chrono::milliseconds wait_limit, HostLedger* ledger = nullptr,
+            std::function<Clock::time_point()> now = Clock::now);
+  HostStore(const HostStore&) = delete;
+  HostStore& operator=(const HostStore&) = delete;
+
+  /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
+  [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
+
+  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, or over the one that
+  /// the user's processes share. Takes as long as HostLedger::take(), and twice that and
+  /// HostMemoryWatch::look() where the cap as it is does not do.
+  bool reserve(Bytes size);
+  void unreserve(Bytes size);
+
+  /// For whom a slab is.
+  enum class User { kEviction, kProgram };
+
+  /// A pinned slab of `size` bytes within what was reserved; `zeroed`: it reads as zero.
+  ///
+  /// Takes as long as pinning does, and waits, bounded, for a slab that is being stocked. Waits for
+  /// no transfer, since that may come behind work of the program that does not end (I7).
+  /// `user`: an eviction may have what expect() had pinned.
+  /// @return kNotYet: the cap has room only when transfers of slabs that were released have
+  /// completed; kOutOfHostMemory (also when pinning is refused), kDeviceError.
+  Result<Slab> acquire(Bytes size, bool zeroed, User user = User::kEviction);
+
+  /// Evictions will need new slabs of these sizes, in this order, as an earlier run did. lacking()
+  /// names them until as many were pinned, by whom ever evicted. `sizes` as backing_of() gives
+  /// them. To be called once at most, before any use. Throws std::bad_alloc.
+  void expect(std::span<const Bytes> sizes);
+  /// Nobody evicts as was expected: what is pinned serves everybody. Allocates nothing.
+  void stop_expecting() noexcept;
+  /// The sizes of the slabs that evictions needed, and that no earlier user had given back: the
+  /// first `kMostNoted` of them.
+  [[nodiscard]] std::vector<Bytes> needed_for_evictions() const;
+
+  /// The size of which a slab should be pinned ahead of need: one of the latest slabs was of that
+  /// size, and one of those shortly before. nullopt: there is none.
+  [[nodiscard]] std::optional<Bytes> lacking() const;
+
+  /// Whether an idle slab that was pinned ahead, and never used, serves an eviction of `size` at
+  /// once. O(idle).
+  [[nodiscard]] bool has_stock(Bytes size) const;
+
+  /// Pins a slab of `size` for who acquires one next, if what is reserved and what is idle already
+  /// leave room for it under the cap, and no such pin was ever refused. Takes as long as pinning
+  /// does.
+  /// @return whether it did.
+  bool stock(Bytes size) noexcept;
+
+  /// Gives a slab back; it is touched again only when all of `after` has completed. Allocates
+  /// nothing.
+  void release(Slab slab, std::vector<EventRef> after) noexcept;
+
+  /// Keeps a slab on which a transfer with an unknown end may still run: it serves nobody any more,
+  /// until release_untracked(), when all work has ended.
+  void keep_untracked(Slab slab) noexcept;
+  void release_untracked() noexcept;
+
+  /// Unpins and unmaps every idle slab whose transfers have completed.
+  void trim();
+
+  /// When the first of the idle slabs will have been idle for as long as IdlePatience allows, if
+  /// nobody takes it: unpin_expired() may be called then. That may have passed, and be too early
+  /// where that slab was taken, until unpin_expired() finds none. nullopt: none is idle. O(1).
+  [[nodiscard]] std::optional<Clock::time_point> next_expiry();
+  /// Whether slabs may be idle of which the latest next_expiry() did not know: it said that there
+  /// were none, or was never called.
+  [[nodiscard]] bool has_unwatched() const;
+  /// Unpins and unmaps one slab that has been idle for so long. One whose transfers have not
+  /// completed counts as released just now. Takes as long as unpinning does, which may wait for
+  /// other calls of the driver; holds up nobody who does not need the room that it makes.
+  /// @return whether there was one.
+  bool unpin_expired() noexcept;
+
+  /// The cap as it is now.
+  [[nodiscard]] Bytes limit() const;
+  /// The most that could be reserved in all just now under the cap as it is: that, or less where
+  /// other processes have the rest. Takes as long as HostLedger::room().
+  [[nodiscard]] Bytes reachable() const;
+  /// What other processes had to do with the last refusal of reserve(), to stand behind a message's
+  /// reasons; empty: nothing.
+  [[nodiscard]] std::string words_of_others() const;
+  [[nodiscard]] Bytes reserved() const;
+  [[nodiscard]] Bytes pinned() const;
+
+ private:
+  struct Idle {
+    Slab slab;
+    std::vector<EventRef> after;
+    Clock::time_point since;   ///< when it was released, or pinned ahead
+    bool is_new = false;       ///< pinned ahead, and never used
+    bool is_expected = false;  ///< and for an eviction that is expected
+    bool has_slack = false;    ///< serves sizes that are smaller by an eighth, too
+  };
+  /// A slab that evictions are expected to need.
+  struct Expected {
+    Bytes size;
+    std::size_t ordinal = 0;  ///< among those of its size, from 1
+  };
+
+  using Slabs = std::list<Idle>;
+  /// A slab in use that is larger than what was asked for.
+  struct Whole {
+    Bytes size;
+    bool has_slack = false;  ///< pinned with slack; else lent, and as large as its size before
+  };
+  using Wholes = std::map<const std::byte*, Whole>;
+
+  static constexpr Bytes kMemoryPage = 4_KiB;
+  /// So many of the latest slabs tell which sizes are asked for again and again.
+  static constexpr std::size_t kRemembered = 16;
+  static constexpr std::size_t kMostNoted = 65'536;
+  /// With the one that is stocked, idle slabs of those sizes take at most one part in so many of
+  /// the slabs in use.
+  static constexpr std::uint64_t kMostIdlePart = 4;
+  /// A slab with slack has one part in so many of its size, and serves what is smaller by that.
+  static constexpr std::uint64_t kSlackPart = 8;
+  /// New slabs get slack where so many idle ones are too small, but not by more.
+  static constexpr std::size_t kFewestOutgrown = 8;
+  /// All slack in use takes at most one part in so many of the cap.
+  static constexpr std::uint64_t kMostSlackPart = 16;
+  /// Sizes need not be exact where more than so many times as much would be pinned as was ever
+  /// reserved.
+  static constexpr std::uint64_t kMostPinned = 2;
+  /// A cap rises to so much more than is needed.
+  static constexpr Bytes kRise = 64_MiB;
+
+  /// What is idle for somebody who asks for a size.
+  struct Found {
+    Idle idle;                   ///< without a slab: there is none
+    bool is_lent = false;        ///< it is of a larger size
+    bool is_grown = false;       ///< many are just too small
+    bool is_beyond_use = false;  ///< there is none, and more would be pinned than is of use
+  };
+
+  /// What there is for host stores, now that something would be refused.
+  struct Supply {
+    HostMemory host;
+    Bytes pinned;  ///< by this store, while that was seen
+  };
+
+  std::optional<Supply> supply_for(Bytes size) noexcept;
+  [[nodiscard]] Bytes surely_pinned() const;
+  void lower_limit() noexcept;
+  bool reserve_within(Bytes size, const std::optional<Supply>& supply);
+  Found take_idle_of(Bytes size, User user);
+  [[nodiscard]] bool is_beyond_use(Bytes size) const;
+  Slabs::iterator lent_of(Slabs& idle, Bytes size);
+  [[nodiscard]] static bool is_outgrown(Bytes slab, Bytes size);
+  [[nodiscard]] static bool serves(const Idle& entry, Bytes size);
+  bool claim_slack(Bytes slack);
+  void return_slack(Bytes slack);
+  void note_whole(const Slab& slab, bool has_slack, Wholes entry) noexcept;
+  void forget_whole(const Slab& slab) noexcept;
+  bool make_whole(Slab& slab) noexcept;
+  [[nodiscard]] static Bytes common_size(Bytes size);
+  Result<Bytes> make_room_for_new(Bytes size, const Found& found);
+  void note_new(Bytes size, User user, bool counts) noexcept;
+  void count_for_eviction(Bytes size) noexcept;
+  Result<Slab> pin(Bytes size) noexcept;
+  void note_wanted(Bytes size, const Idle& found, bool grows) noexcept;
+  bool begin_stocking(Bytes size, bool is_expected);
+
+  // The list of idle slabs is taken out to be asked about without the lock, by one thread at a
+  // time: to another it would look as if there were none.
+  std::optional<Slabs> take_idle();
+  void note_expiry(Clock::time_point expiry) noexcept;
+  void put_idle(Slabs idle);
+  Slabs take_complete(std::size_t most);
+  Slabs take_expired();
+  bool is_over(const Idle& entry) noexcept;
+  /// What decides when idle slabs expire.
+  struct Terms {
+    Clock::time_point now;
+    Clock::duration patience;
+    bool expects;
+    Clock::time_point expected_until;
+  };
+  [[nodiscard]] Terms terms() const;
+  [[nodiscard]] static Clock::time_point expiry_of(const Idle& entry, const Terms& terms);
+  void destroy(const Slabs& slabs) noexcept;
+  bool count_pinned(Bytes size);
+  Status make_room(Bytes size);
+
+  DeviceMemory& device_;
+  EventPool& events_;
+  const std::optional<SizeSpec> allowed_;
+  HostMemoryWatch* const host_;
+  const std::chrono::milliseconds wait_limit_;
+  HostLedger* const ledger_;
+  const std::function<Clock::time_point()> now_;
+  const Bytes first_limit_;
+  mutable std::mutex mutex_;
+  Bytes limit_;
+  std::condition_variable returned_;
+  bool taken_ = false;
+  std::size_t leaving_ = 0;        ///< slabs that are being destroyed
+  std::optional<Bytes> stocking_;  ///< what stock() is pinning
+  bool stocks_expected_ = false;   ///< for an eviction that is expected
+  std::optional<Bytes> lacking_;
+  bool may_stock_ = true;                    ///< the device has not refused to pin one
+  std::array<Bytes, kRemembered> lately_{};  ///< sizes of the latest slabs, in a ring
+  std::size_t next_ = 0;                     ///< where the next one goes in it
+  std::vector<Expected> expected_;
+  std::size_t next_expected_ = 0;
+  bool expects_ = false;  ///< what was pinned for evictions is for them alone
+  std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
+  std::vector<Bytes> noted_;
+  Bytes reserved_;
+  Bytes most_reserved_;          ///< at one time
+  Bytes slack_;                  ///< that slabs in use have beyond their sizes
+  Wholes whole_;                 ///< what was pinned for slabs with slack, or lent, by their memory
+  bool ledger_refused_ = false;  ///< the last reserve()
+  Bytes pinned_;
+  Bytes changing_;  ///< what of that is being pinned or unpinned
+  IdlePatience patience_;
+  bool is_watched_ = false;  ///< next_expiry() told when the first idle slab expires
+  /// None of idle_, or of those that a thread has taken out to ask about, expires before.
+  std::optional<Clock::time_point> earliest_;
+  std::optional<Clock::time_point> earliest_taken_;
+  /// When what was pinned for evictions became free for everybody.
+  Clock::time_point expected_until_;
+  Slabs idle_;   // released last at the back
+  Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing
+  Slabs untracked_;
+};
+
+}  // namespace superpipe

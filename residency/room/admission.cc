@@ -1,0 +1,461 @@
+#include "residency/room/admission.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "policy/budget.h"
+#include "residency/room/turn.h"
+
+namespace superpipe {
+namespace {
+
+constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
+
+}  // namespace
+
+Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
+  follow(decision);
+  Attempt attempt = begin(set);
+  attempt.over_limit = set.turn == nullptr;
+  const bool may_end_turn = set.turn != nullptr && !decision.fetch_before_launch;
+  const bool goes_by_parts = set.may_shrink && set.kernel == KernelId{};
+  if (attempt.working_set > core_.ledger.limit() && !goes_by_parts) {
+    (void)core_.claim(attempt.working_set);
+  }
+  if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
+  for (;;) {
+    const auto missing = demand_missing(set, attempt);
+    if (!missing.ok()) return missing.status();
+    if (!missing->any) break;
+    // It looks less often for what has arrived while nothing waits for that.
+    if (missing->comes && !std::exchange(attempt.hurried, true)) core_.wake_worker();
+    // What is left is on its way: others may ask for theirs meanwhile.
+    if (may_end_turn && !missing->out && !core_.limit_lowered) {
+      set.turn->end();
+      attempt.over_limit = true;
+    }
+    if (!attempt.over_limit && missing->pages > Bytes{}) {
+      const auto next = find_room(set, *missing, attempt);
+      if (!next.ok()) return next.status();
+      if (*next == Next::kLookAgain) continue;
+    }
+    if (const Status waited = wait(missing->pages, attempt); waited != Status::kOk) return waited;
+  }
+  if (decision.fetch_before_launch) wait_for(decision.fetch, attempt.deadline);
+  // The limit has shrunk, or this launch went over it: evictions bring the device back below it as
+  // soon as the work that uses their buffers is done.
+  if (core_.ledger.excess() > core_.coming()) {
+    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(), Bytes{});
+  }
+  if (core_.limit_lowered && set.turn != nullptr) let_others_go();
+  return Status::kOk;
+}
+
+// The limit was lowered, and the pages do not fit it yet. A program that runs far ahead of its
+// device names each buffer again before its last use is over, so that none could ever go. So
+// launches wait here until enough of the other buffers are gone: for as long as the device needs
+// for what was submitted, which may be thousands of launches. Work may itself wait for the program
+// (I7), so the wait limit is the most that this takes.
+void Admission::let_others_go() {
+  const auto deadline = core_.now() + core_.options.wait_limit;
+  while (core_.limit_lowered && core_.ledger.excess() > Bytes{}) {
+    const Bytes excess = core_.ledger.excess();
+    const bool lacks = excess > core_.coming();
+    const bool requested =
+        lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
+    const bool moves = core_.coming() > Bytes{} || core_.has_unsettled_pieces();
+    if (lacks && !requested && !moves) return;  // nobody else can go
+    if (core_.wait_change(deadline)) continue;
+    core_.limit_lowered = false;
+    if (!core_.stopped && !core_.abandoned) warn_not_lowered();
+  }
+}
+
+// Requests what policy advises. While everything fits, what it wants evicted may stay (I6).
+void Admission::follow(const Decision& decision) {
+  if (core_.ledger.is_under_pressure()) (void)evictions_.request(decision.evict);
+  for (const BufferId id : decision.fetch) {
+    if (index_of(id) < core_.buffers.end() && core_.buffers[id].live) prefetch(id);
+  }
+  if (!core_.fetches.empty()) core_.wake_worker();
+}
+
+void Admission::prefetch(BufferId id) {
+  Buffer& buffer = core_.buffers[id];
+  for (std::uint32_t index = 0; buffer.missing > 0 && index < buffer.pieces.size(); ++index) {
+    Piece& piece = buffer.pieces[index];
+    const bool is_coming = piece.state() == PieceState::kFetching || piece.is_on_its_way();
+    if (piece.is_in() || is_coming || piece.want != Want::kNobody) continue;
+    core_.want({id, index}, Want::kPrefetch);
+  }
+}
+
+Admission::Attempt Admission::begin(const WorkingSet& set) const {
+  Bytes working_set;
+  std::size_t pieces = 0;
+  for (const BufferId id : set.buffers) {
+    working_set += core_.buffers[id].footprint;
+    pieces += core_.buffers[id].pieces.size();
+  }
+  const auto now = core_.now();
+  // Other victims are taken long before the wait is given up.
+  const auto patience_step = core_.options.patience();
+  return {working_set,   now + core_.options.wait_limit, now + patience_step,
+          patience_step, core_.counters.errors,          kMostFullDevices + pieces};
+}
+
+// Demands each piece that is out and that nobody has demanded yet.
+// @return why an earlier demand failed, if that is final.
+Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Attempt& attempt) {
+  Missing missing;
+  for (const BufferId id : set.buffers) {
+    Buffer& buffer = core_.buffers[id];
+    if (buffer.missing == 0) continue;
+    missing.any = true;
+    for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
+      Piece& piece = buffer.pieces[index];
+      missing.comes = missing.comes || piece.is_on_its_way();
+      missing.out = missing.out || (!piece.is_in() && !piece.is_on_its_way());
+      if (!piece.is_out()) continue;
+      if (piece.want != Want::kDemand) {
+        const Status status = demand({id, index}, attempt);
+        if (status != Status::kOk) return status;
+      }
+      piece.may_exceed_limit = attempt.over_limit;
+      if (piece.has_page()) continue;
+      missing.pages += buffer.bytes_of(index);
+      missing.largest = std::max(missing.largest, buffer.bytes_of(index));
+      if (buffer.has_host_content()) missing.fetched += buffer.bytes_of(index);
+      missing.sizes.add(buffer.bytes_of(index));
+    }
+  }
+  return missing;
+}
+
+Status Admission::demand(PieceId id, Attempt& attempt) {
+  Buffer& buffer = core_.buffers[id.buffer];
+  Piece& piece = buffer.pieces[id.index];
+  const Bytes bytes = buffer.bytes_of(id.index);
+  const Status failed = std::exchange(piece.fetch_status, Status::kOk);
+  if (failed == Status::kOutOfDeviceMemory && attempt.full_devices_left > 0) {
+    --attempt.full_devices_left;
+    // The device is fuller than the budget says: what is missing must come from other buffers.
+    if (evictions_.request_bytes(bytes, bytes) == Bytes{} && core_.obtainable() < bytes) {
+      return failed;
+    }
+  } else if (failed != Status::kOk) {
+    return failed;
+  }
+  core_.want(id, Want::kDemand);
+  core_.wake_worker();
+  return Status::kOk;
+}
+
+// Refuses what can never be on the device at once, before anything is moved for it.
+Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
+  const auto is_too_large = [&]() REQUIRES(manager_lock) {
+    return attempt.working_set > core_.ledger.limit() && core_.must_keep_limit();
+  };
+  const auto is_missing = [this](BufferId id)
+                              REQUIRES(manager_lock) { return core_.buffers[id].missing > 0; };
+  if (!is_too_large() || std::ranges::none_of(set.buffers, is_missing)) return Status::kOk;
+  // What was freed since the last sample, or was taken for this process's, may be all that is
+  // lacking.
+  if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
+  if (is_too_large() && !set.may_shrink &&
+      core_.passthrough.wants_own(core_.now(), kBeforeRefusal)) {
+    (void)core_.sample_passthrough(kBeforeRefusal);
+  }
+  if (!is_too_large()) return Status::kOk;
+  if (!set.may_shrink) note_refusal(set, attempt);
+  return Status::kWorkingSetTooLarge;
+}
+
+// Requests evictions for what does not come free by itself, and finds out when nothing will.
+// @return kWorkingSetTooLarge, kDeviceError.
+Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missing& missing,
+                                             Attempt& attempt) {
+  const Bytes needed = missing.pages;
+  // The limit may have shrunk since.
+  if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
+  const bool too_large = attempt.working_set > core_.ledger.limit();
+  // What waits its turn on a slow link is not stuck.
+  if (core_.is_link_busy()) {
+    attempt.patience = std::max(attempt.patience, core_.now() + attempt.patience_step);
+  }
+  const bool impatient = core_.now() >= attempt.patience;
+  if (impatient) {
+    end_rest(attempt.rest);
+    attempt.patience += attempt.patience_step;
+    core_.let_freed_lately_go();
+  }
+  const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable_ahead();
+  const Bytes lacking = saturating_subtract(needed, have);
+  const bool chooses_at_once = core_.policy.puller() != nullptr && !impatient;
+  // What crosses the link need not wait for the work of the program that uses freed buffers.
+  const Bytes lacking_at_once =
+      chooses_at_once ? saturating_subtract(missing.fetched, evictions_.obtainable_at_once())
+                      : Bytes{};
+  if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
+  // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
+  // that it runs dry may then go: mostly that is what is needed last.
+  if (core_.is_link_busy() || rests(set, missing, attempt.rest)) return Next::kWait;
+  if (chooses_at_once) {
+    // A page whose use is not over would hold up the link for as long as that takes.
+    Bytes wanted = std::max(lacking, lacking_at_once);
+    // Where a piece takes long on the link, who goes for the next one is known better by then.
+    if (missing.fetched == missing.pages && core_.takes_long(missing.largest)) {
+      if (evictions_.obtainable_at_once() >= missing.largest) return Next::kWait;
+      wanted = std::min(wanted, missing.largest);
+    }
+    const Bytes at_once = evictions_.request_bytes_at_once(wanted, missing.sizes);
+    if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
+  }
+  if (lacking == Bytes{}) return Next::kWait;
+  // Before anybody has to leave whose use is not over, what was freed lately does.
+  const Bytes lacking_still = impatient ? lacking : saturating_subtract(needed, core_.obtainable());
+  if (lacking_still == Bytes{}) return Next::kWait;
+  if (evictions_.request_bytes(lacking_still, missing.sizes) > Bytes{}) return Next::kWait;
+  if (pages_are_coming(needed)) return Next::kWait;
+  // Nobody can go and nothing is on its way. But the pins of other operations end soon.
+  if (!too_large && others_move(set)) return Next::kWait;
+  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
+  if (!set.may_shrink && !std::exchange(attempt.settled, true) &&
+      core_.sample_passthrough(kBeforeRefusal)) {
+    return Next::kLookAgain;
+  }
+  if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
+  if (core_.claim(core_.passthrough.allowed())) return Next::kLookAgain;
+  if (core_.must_keep_limit()) {
+    if (!set.may_shrink) warn_immovable(attempt);
+    return Status::kWorkingSetTooLarge;
+  }
+  attempt.over_limit = true;
+  core_.limit_lowered = false;
+  if (core_.ledger.is_hard()) warn_overflow(attempt);
+  return Next::kLookAgain;
+}
+
+// Whether the launch waits without anybody being chosen for what is missing, because that comes in
+// time for the device all the same. Those who are used before this launch can go when the device is
+// done with them, and they are needed later than those who can go now. Where other streams have
+// work as well nobody knows what the device does next: it may have nothing else to do than this.
+bool Admission::rests(const WorkingSet& set, const Missing& missing, Rest& rest) {
+  constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
+  if (rest.is_over) return false;
+  const auto now = core_.now();
+  if (rest.began && now < rest.until) return true;
+  const bool is_alone = set.slot != kNoSlot && core_.streams.has_no_work_beside(set.slot);
+  const auto left = is_alone ? time_left(missing) : std::chrono::nanoseconds{0};
+  if (left <= std::chrono::nanoseconds{0} || (!rest.began && !rest_trust_.may_begin())) {
+    end_rest(rest);
+    return false;
+  }
+  if (!rest.began) {
+    rest.began = now;
+    rest.completed = core_.pace.completed();
+  }
+  core_.demand_rests_until = rest.until = now + std::min(left, kLongestLook);
+  return true;
+}
+
+// How long nobody need be chosen; 0 or less: somebody must, or nobody knows. Only where all that is
+// missing has content to be brought: whoever goes for a new buffer may have to be written back
+// first, for which there is no estimate.
+std::chrono::nanoseconds Admission::time_left(const Missing& missing) {
+  constexpr std::chrono::nanoseconds kNone{0};
+  AutoPolicy* const policy = core_.policy.puller();
+  // Of streams that are replayed apart nobody knows when they launch.
+  const bool is_foreseen = policy != nullptr && policy->launches() > 0 &&
+                           policy->replay().horizon() > 0 && policy->foresaw_present();
+  if (!is_foreseen || missing.fetched < missing.pages) return kNone;
+  const MissingBytes* const others = policy->missing();
+  if (others == nullptr) return kNone;
+  return core_.pace
+      .slack_of_demand(missing.fetched, policy->present(), *others, core_.link_speed(), core_.now())
+      .value_or(kNone);
+}
+
+// From here on the launch does not rest. Judges whether it should have.
+void Admission::end_rest(Rest& rest) {
+  constexpr std::chrono::milliseconds kLong{4};
+  if (std::exchange(rest.is_over, true) || !rest.began) return;
+  const bool went_on = core_.pace.completed() > rest.completed;
+  if (went_on || core_.now() - *rest.began >= kLong) rest_trust_.note_end(went_on);
+}
+
+// Waits for a change. When the wait limit has passed, lets the working set exceed the limit once,
+// with a warning, rather than fail because of work that does not end (I7).
+Status Admission::wait(Bytes needed, Attempt& attempt) {
+  const auto deadline =
+      attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
+  const bool rests = attempt.rest.began && core_.now() < attempt.rest.until;
+  if (rests ? core_.rest(deadline) : core_.wait_change(deadline)) return Status::kOk;
+  if (core_.stopped || core_.abandoned) return Status::kDeviceError;
+  if (attempt.over_limit) {
+    core_.warn_gave_up("for buffers of one operation to get in place");
+    return Status::kTimedOut;
+  }
+  attempt.over_limit = true;
+  warn_expired(needed);
+  return Status::kOk;
+}
+
+void Admission::wait_for(const std::vector<BufferId>& prefetched,
+                         ResidencyCore::Clock::time_point deadline) {
+  const auto is_wanted = [this](BufferId id) REQUIRES(manager_lock) {
+    const Buffer& buffer = core_.buffers[id];
+    return buffer.live &&
+           std::ranges::any_of(buffer.pieces, [](const Piece& piece) REQUIRES(manager_lock) {
+             return piece.want == Want::kPrefetch || piece.state() == PieceState::kFetching ||
+                    piece.is_on_its_way();
+           });
+  };
+  while (std::any_of(prefetched.begin(), prefetched.end(), is_wanted) &&
+         core_.wait_change(deadline)) {
+  }
+}
+
+// Whether room may still come about by itself: another thread's operation holds buffers between its
+// begin and its end, or is bringing one in, or has just used what was to be evicted; or a launch
+// still runs that was begun without a buffer which was freed since.
+bool Admission::others_move(const WorkingSet& set) const {
+  if (core_.has_unsettled_pieces()) return true;
+  for (std::uint32_t i = 0; i < core_.buffers.end(); ++i) {
+    const Buffer& buffer = core_.buffers[BufferId{i}];
+    const bool returns = buffer.is_held_back && !buffer.stays_left_out && buffer.has_pages();
+    const bool moves = buffer.is_beginning || buffer.moving > 0 || returns ||
+                       (buffer.pins > 0 && !buffer.pinned_forever) ||
+                       evictions_.has_victim(buffer, Bytes{});
+    if (moves &&
+        std::find(set.buffers.begin(), set.buffers.end(), BufferId{i}) == set.buffers.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Admission::refuse(const WorkingSet& set) {
+  const Attempt attempt = begin(set);
+  if (attempt.working_set > core_.ledger.limit()) {
+    note_refusal(set, attempt);
+  } else {
+    warn_immovable(attempt);
+  }
+  return Status::kWorkingSetTooLarge;
+}
+
+void Admission::give_up(const WorkingSet& set) noexcept {
+  for (const BufferId id : set.buffers) {
+    for (Piece& piece : core_.buffers[id].pieces) {
+      piece.may_exceed_limit = false;
+      piece.fetch_status = Status::kOk;
+      if (piece.want == Want::kDemand) piece.want = Want::kNobody;
+    }
+    core_.tell_whereabouts(id);
+  }
+}
+
+// Keeps it for the summary, and tells the user now.
+void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  const Bytes lacking = attempt.working_set - limit;
+  const auto number = static_cast<std::uint64_t>(set.kernel);
+  const bool is_launch = set.kernel != KernelId{};
+  if (!core_.worst_refusal || lacking > core_.worst_refusal->lacking) {
+    core_.worst_refusal = {is_launch ? core_.options.kernel_name(set.kernel) : std::string(),
+                           attempt.working_set, lacking};
+  }
+  const bool blames_small_memory = is_small_memory_to_blame(set.kernel);
+  core_.warnings.once("too-large " + std::to_string(number), [&] {
+    const std::string what =
+        is_launch ? "a launch of kernel " + core_.options.kernel_name(set.kernel) : "one operation";
+    return what + " needs " + exact_bytes(attempt.working_set) +
+           " of managed buffers at once, but the budget leaves " + exact_bytes(limit) + " (" +
+           exact_bytes(core_.passthrough.bytes()) + " are pass-through memory, the headroom is " +
+           exact_bytes(core_.passthrough.headroom()) + "): raise the budget by at least " +
+           exact_bytes(lacking) + " (--gpu-mem, SUPERPIPE_GPU_MEM)" +
+           (blames_small_memory ? ", have smaller allocations moved as well (--min-buffer 64K, "
+                                  "SUPERPIPE_MIN_BUFFER)"
+                                : "") +
+           " or allow the overflow (SUPERPIPE_OVERFLOW=allow)";
+  });
+}
+
+// What is too small to be a buffer has a large part of the budget. A graph needs all that its nodes
+// name at once, however small.
+bool Admission::is_small_memory_to_blame(KernelId kernel) {
+  constexpr std::uint64_t kLargePart = 4;
+  const Bytes budget = core_.passthrough.budget().value_or(Bytes{});
+  return kLargePart * core_.passthrough.counted() >= budget && !core_.options.is_graph(kernel);
+}
+
+void Admission::warn_immovable(const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  core_.warnings.once("immovable", [&] {
+    return "one launch needs " + exact_bytes(attempt.working_set) +
+           " beside buffers that cannot be moved (captured, exported, pinned, or without host "
+           "memory), more than the budget leaves: " +
+           exact_bytes(limit);
+  });
+}
+
+void Admission::warn_overflow(const Attempt& attempt) {
+  const Bytes limit = core_.ledger.limit();
+  core_.warnings.once("overflow", [&] {
+    return "one launch needs " + exact_bytes(attempt.working_set) +
+           " of managed buffers, more than the budget leaves (" + exact_bytes(limit) +
+           "): running over the budget";
+  });
+}
+
+void Admission::warn_expired(Bytes needed) {
+  const std::size_t waiting = evictions_.size();
+  core_.warnings.once("expired", [&] {
+    return "gave up waiting after " + std::to_string(core_.options.wait_limit.count()) +
+           " ms for the work that last used " + std::to_string(waiting) +
+           " buffers to complete (does a stream wait for the program?): running over the budget "
+           "by up to " +
+           exact_bytes(needed);
+  });
+}
+
+void Admission::warn_not_lowered() {
+  const Bytes excess = core_.ledger.excess();
+  core_.warnings.once("not-lowered", [&] {
+    return "gave up waiting for buffers to leave after the budget shrank (does a stream wait for "
+           "the program?): pages exceed it by " +
+           exact_bytes(excess);
+  });
+}
+
+bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept {
+  if (core_.ledger.pages() <= bytes) return true;
+  const auto begun = core_.now();
+  const auto deadline = begun + limit;
+  // Evictions behind work that does not end do not count as room for long (I7).
+  const std::chrono::nanoseconds patience =
+      std::min<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds{100});
+  Turn turn(core_);
+  if (!turn.take(deadline)) return false;
+  try {
+    while (core_.ledger.pages() > bytes && !core_.stopped && !core_.abandoned) {
+      if (pages_.reclaim_one()) continue;
+      const bool impatient = core_.now() - begun >= patience;
+      const Bytes excess = core_.ledger.pages() - bytes;
+      const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
+      const bool chosen =
+          excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
+      // Nobody can go, and nothing is on its way.
+      if (!chosen && core_.coming() == Bytes{} && !core_.has_unsettled_pieces()) break;
+      const auto until = impatient ? deadline : std::min(deadline, begun + patience);
+      if (!core_.wait_change(until) && core_.now() >= deadline) break;
+    }
+  } catch (const std::bad_alloc&) {
+    // Without host memory no further victims can be found.
+  }
+  return core_.ledger.pages() <= bytes;
+}
+
+}  // namespace superpipe

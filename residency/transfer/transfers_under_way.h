@@ -1,0 +1,117 @@
+// The fetches that have begun and are not known to have ended.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "policy/units.h"
+#include "residency/streams/event_pool.h"
+
+namespace superpipe {
+
+/// What the link has to do, in the order in which it does it.
+///
+/// Not thread-safe: under the manager's mutex.
+class TransfersUnderWay {
+ public:
+  /// As many transfers as keep the link busy while the next one is prepared: all but one may still
+  /// wait for what their pages held to be written back.
+  static constexpr std::size_t kEnoughTransfers = 3;
+  /// As many bytes, which take half a millisecond on the fastest links.
+  static constexpr Bytes kEnoughBytes = 16_MiB;
+  /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
+  static constexpr std::uint64_t kPartsOfRoom = 64;
+
+  /// What waits behind the transfer on the link takes long if it takes so many seconds. Then
+  /// neither the number of transfers nor their bytes decide, but only kTimesWriteBack.
+  static constexpr double kEnoughSeconds = 2e-3;
+  /// All that is under way has to take so many times as long as the longest write-back of the last
+  /// evictions did, because what goes for the next piece may have to be written back as well.
+  static constexpr double kTimesWriteBack = 1.25;
+  /// Lately: the last so many evictions.
+  static constexpr std::size_t kLastEvictions = 8;
+
+  /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
+  /// it takes no time. Throws std::bad_alloc.
+  void add(EventRef done, Bytes bytes) {
+    if (done == nullptr) return;
+    transfers_.emplace_back(std::move(done), bytes);
+    bytes_ += bytes;
+  }
+
+  /// Something has gone, of which `written` bytes had to be written back.
+  void note_eviction(Bytes written) { written_[evictions_++ % kLastEvictions] = written; }
+
+  /// Whether the link is busy for a while even if nothing more begins, where content may take
+  /// `room` on the device, the link brings `link` bytes a second (0: nobody knows), and the oldest
+  /// transfer has been the oldest for `on_link`.
+  [[nodiscard]] bool is_enough(Bytes room, double link, std::chrono::nanoseconds on_link) const {
+    if (is_followed_by_long(link)) return outlasts_write_back(link, on_link);
+    const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
+    return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
+  }
+
+  /// Whether what comes behind the oldest takes long: then it matters for how long that has been
+  /// the oldest.
+  [[nodiscard]] bool is_followed_by_long(double link) const {
+    return has_next() && takes_long(bytes_ - oldest_bytes(), link);
+  }
+
+  /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: nobody knows.
+  /// REQUIRES: there is one.
+  [[nodiscard]] std::chrono::nanoseconds longest_for_one(double link) const {
+    constexpr std::chrono::milliseconds kStuck{100};
+    constexpr double kTimes = 3;  // before it come the writes back of what was in its place
+    if (link <= 0) return kStuck;
+    const double seconds = kTimes * static_cast<double>(oldest_bytes().count()) / link;
+    return kStuck + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::duration<double>(seconds));
+  }
+
+  /// Whether `bytes` alone keep the link busy for a while, where it brings `link` bytes a second;
+  /// 0: nobody knows, and they do not.
+  [[nodiscard]] static bool takes_long(Bytes bytes, double link) {
+    return link > 0 && static_cast<double>(bytes.count()) > kEnoughSeconds * link;
+  }
+
+  /// Whether one transfer is on the link and another will follow at once.
+  [[nodiscard]] bool has_next() const { return transfers_.size() >= 2; }
+  [[nodiscard]] bool empty() const { return transfers_.empty(); }
+
+  void clear() {
+    transfers_.clear();
+    bytes_ = Bytes{};
+  }
+
+  /// What began first. REQUIRES: there is one.
+  [[nodiscard]] const EventRef& oldest() const { return transfers_.front().first; }
+  /// It has ended. REQUIRES: there is one.
+  void drop_oldest() {
+    bytes_ -= transfers_.front().second;
+    transfers_.pop_front();
+  }
+
+ private:
+  [[nodiscard]] Bytes oldest_bytes() const { return transfers_.front().second; }
+
+  /// Both directions of a link are taken to be as fast.
+  [[nodiscard]] bool outlasts_write_back(double link, std::chrono::nanoseconds on_link) const {
+    const double passed = link * std::chrono::duration<double>(on_link).count();
+    const double left = static_cast<double>(bytes_.count()) -
+                        std::min(passed, static_cast<double>(oldest_bytes().count()));
+    const Bytes written = *std::ranges::max_element(written_);
+    return left >= kTimesWriteBack * static_cast<double>(written.count());
+  }
+
+  std::deque<std::pair<EventRef, Bytes>> transfers_;
+  Bytes bytes_;
+  std::array<Bytes, kLastEvictions> written_{};
+  std::size_t evictions_ = 0;
+};
+
+}  // namespace superpipe
