@@ -21,9 +21,11 @@ GROUPS = {
         "docs/wheel",
     ],
     "Look up": [
+        "docs/commands",
         "docs/settings",
         "docs/troubleshooting",
         "docs/doctor",
+        "docs/gpu-check",
         "docs/top",
         "docs/report",
         "docs/diff",
