@@ -14,6 +14,7 @@
 #include "residency/room/admission.h"
 #include "residency/room/eviction_queue.h"
 #include "residency/room/left_out_buffers.h"
+#include "residency/room/passthrough_admission.h"
 #include "residency/room/precleaner.h"
 #include "residency/shown_layers.h"
 #include "residency/stock_rounds.h"
@@ -41,15 +42,6 @@ class ResidencyManager::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::optional<BufferRange> find(Address address) const noexcept;
-  /// What asks for pass-through memory.
-  enum class Asker : std::uint8_t { kAllocation, kGraph };
-
-  bool begin_passthrough_allocation(Bytes size) noexcept EXCLUDES(manager_lock);
-  void leave_room_for(Bytes size) noexcept EXCLUDES(manager_lock);
-  void wake_for_sample() noexcept EXCLUDES(manager_lock);
-  bool begin_foreseen_growth(Bytes size) noexcept EXCLUDES(manager_lock);
-  void end_foreseen_growth(Bytes size, bool taken) noexcept EXCLUDES(manager_lock);
-  bool make_room(Bytes size) noexcept EXCLUDES(manager_lock);
   void trim() EXCLUDES(manager_lock);
   Capacity capacity() EXCLUDES(manager_lock);
   ResidencyStats stats() const EXCLUDES(manager_lock);
@@ -74,6 +66,7 @@ class ResidencyManager::Impl {
   EvictionQueue evictions{core, streams, mover, completion};
   HostDigests digests{core};
   Admission admission{core, pages, evictions};
+  PassthroughAdmission passthrough{core, admission};
   LeftOutBuffers left_out{core};
   UseTracker uses{core, streams, evictions, completion, admission, left_out};
   CopyRoutes copies{core, streams, mover, uses, digests};
@@ -88,8 +81,6 @@ class ResidencyManager::Impl {
  private:
   ResidencyCounters counters() const REQUIRES(manager_lock);
   void warn_of_pinned() REQUIRES(manager_lock);
-  bool admits_passthrough(Bytes size, Asker asker) noexcept EXCLUDES(manager_lock);
-  void warn_of_refusal(Bytes size, Asker asker) REQUIRES(manager_lock);
   void wait_for_open_sections() REQUIRES(manager_lock);
   void forget_everything() REQUIRES(manager_lock);
   void give_back(Buffer& buffer) REQUIRES(manager_lock);
@@ -104,103 +95,6 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
   const Bytes size{buffer.size.load(std::memory_order_relaxed)};
   if (address < base || address - base >= size.count()) return std::nullopt;
   return BufferRange{base, size, BufferId{index}};
-}
-
-bool ResidencyManager::Impl::begin_passthrough_allocation(Bytes size) noexcept {
-  if (!admits_passthrough(size, Asker::kAllocation)) return false;
-  if (core.passthrough.outgrows_headroom(size) && !core.options.overflow_allowed) {
-    leave_room_for(size);
-  } else {
-    core.passthrough.begin_allocation(size);
-  }
-  return true;
-}
-
-// Begins an allocation. Pages leave the headroom free, of which a new allocation may not find
-// enough any more. A sample counts what was taken of it as used, and pages make it free again. Work
-// that they wait for may wait for the program (I7): then the allocation exceeds the budget until
-// they have left.
-void ResidencyManager::Impl::leave_room_for(Bytes size) noexcept {
-  const ManagerLock lock(core.mutex);
-  const bool may_wait = !core.stopped && !core.abandoned && core.ledger.is_hard();
-  if (may_wait) (void)core.take_sample();
-  core.passthrough.begin_allocation(size);
-  if (!may_wait) return;
-  core.refresh_limit();
-  const Bytes left = saturating_subtract(core.ledger.limit(), core.passthrough.beyond_room());
-  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(core.options.patience());
-  (void)admission.shrink_to(left, patience);
-  core.flush_warnings();
-}
-
-bool ResidencyManager::Impl::admits_passthrough(Bytes size, Asker asker) noexcept {
-  if (core.passthrough.admits(size) || core.options.overflow_allowed) return true;
-  const ManagerLock lock(core.mutex);
-  if (core.stopped || core.abandoned || !core.ledger.is_hard()) return true;
-  // Frees are not counted: only the device knows how much pass-through memory there is now.
-  (void)core.sample_passthrough();
-  if (core.passthrough.admits(size)) return true;
-  (void)core.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal);
-  if (core.passthrough.admits(size)) return true;
-  warn_of_refusal(size, asker);
-  return false;
-}
-
-void ResidencyManager::Impl::warn_of_refusal(Bytes size, Asker asker) {
-  const bool is_graph = asker == Asker::kGraph;
-  if (!is_graph) ++core.counters.refused_allocations;
-  core.warnings.once(is_graph ? "graph memory" : "passthrough", [&] {
-    constexpr std::uint64_t kLargePart = 4;
-    const Bytes passthrough = core.passthrough.bytes();
-    const bool is_large = kLargePart * passthrough >= core.passthrough.budget().value_or(Bytes{});
-    std::string text = (is_graph ? "memory of " + exact_bytes(size) + " that a graph allocates"
-                                 : "a pass-through allocation of " + exact_bytes(size)) +
-                       " fails: " + exact_bytes(passthrough) +
-                       " are pass-through memory already, and the budget has no room for more: "
-                       "raise it (--gpu-mem, SUPERPIPE_GPU_MEM)";
-    // Small allocations are not to blame where there is little of them, nor for a graph's memory.
-    if (!is_graph && is_large) {
-      text += ", or have smaller allocations moved as well (--min-buffer, SUPERPIPE_MIN_BUFFER)";
-    }
-    return text;
-  });
-  core.flush_warnings();
-}
-
-// The limit follows at once what is known to have grown; the worker asks the device.
-void ResidencyManager::Impl::wake_for_sample() noexcept {
-  const ManagerLock lock(core.mutex);
-  if (core.stopped || core.abandoned) return;
-  core.refresh_limit();
-  core.ledger.note_peak();
-  core.wake_worker();
-}
-
-bool ResidencyManager::Impl::begin_foreseen_growth(Bytes size) noexcept {
-  if (!admits_passthrough(size, Asker::kGraph)) return false;
-  core.passthrough.begin_foreseen(size);
-  const ManagerLock lock(core.mutex);
-  if (core.stopped || core.abandoned) return true;
-  core.refresh_limit();
-  (void)admission.shrink_to(core.ledger.limit(), core.options.wait_limit);
-  core.flush_warnings();
-  return true;
-}
-
-void ResidencyManager::Impl::end_foreseen_growth(Bytes size, bool taken) noexcept {
-  core.passthrough.end_foreseen(size, taken);
-  if (taken) return;
-  const ManagerLock lock(core.mutex);
-  if (!core.stopped && !core.abandoned) core.refresh_limit();
-}
-
-bool ResidencyManager::Impl::make_room(Bytes size) noexcept {
-  const ManagerLock lock(core.mutex);
-  if (core.stopped || core.abandoned) return false;
-  const Bytes before = core.ledger.pages();
-  const bool made = admission.shrink_to(saturating_subtract(before, size), core.options.wait_limit);
-  core.flush_warnings();
-  return made && before > Bytes{};
 }
 
 void ResidencyManager::Impl::trim() {
@@ -575,20 +469,19 @@ void ResidencyManager::on_streams_detach() noexcept {
 }
 
 bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {
-  return impl_->begin_passthrough_allocation(size);
+  return impl_->passthrough.begin_allocation(size);
 }
 
 void ResidencyManager::end_passthrough_allocation(Bytes size, bool made) noexcept {
-  const bool wants_sample = impl_->core.passthrough.end_allocation(size, made);
-  if (wants_sample && impl_->core.samples_passthrough()) impl_->wake_for_sample();
+  impl_->passthrough.end_allocation(size, made);
 }
 
 bool ResidencyManager::begin_foreseen_growth(Bytes size) noexcept {
-  return impl_->begin_foreseen_growth(size);
+  return impl_->passthrough.begin_foreseen(size);
 }
 
 void ResidencyManager::end_foreseen_growth(Bytes size, bool taken) noexcept {
-  impl_->end_foreseen_growth(size, taken);
+  impl_->passthrough.end_foreseen(size, taken);
 }
 
 void ResidencyManager::begin_passthrough_change(PassthroughChange change) noexcept {
@@ -596,11 +489,10 @@ void ResidencyManager::begin_passthrough_change(PassthroughChange change) noexce
 }
 
 void ResidencyManager::end_passthrough_change(PassthroughChange change) noexcept {
-  const bool is_first = impl_->core.passthrough.end_change(change);
-  if (is_first && impl_->core.samples_passthrough()) impl_->wake_for_sample();
+  impl_->passthrough.end_change(change);
 }
 
-bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->make_room(size); }
+bool ResidencyManager::make_room(Bytes size) noexcept { return impl_->passthrough.make_room(size); }
 
 void ResidencyManager::trim() { impl_->trim(); }
 
