@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,10 +72,23 @@ enum class SettingKind {
   kLog,          ///< LEVEL or LEVEL:FILE, LEVEL one of `choices`
 };
 
+/// Under which heading `superpipe run --help` has a flag.
+enum class SettingGroup : std::uint8_t {
+  kOptions,
+  kMemory,
+  kPolicy,
+  kDiagnosis,
+  kRare,  ///< not there, but in the manual and in docs/settings.md
+};
+inline constexpr SettingGroup kSettingGroups[] = {SettingGroup::kOptions, SettingGroup::kMemory,
+                                                  SettingGroup::kPolicy, SettingGroup::kDiagnosis,
+                                                  SettingGroup::kRare};
+
 /// One setting. Texts are for users; an empty text means that there is none.
 struct Setting {
   SettingId id{};
   SettingKind kind{};
+  SettingGroup group = SettingGroup::kOptions;
   const char* variable = "";                ///< "SUPERPIPE_K"; empty: the library need not know
   const char* flag = "";                    ///< "--k"
   const char* placeholder = "";             ///< the flag's value in help, "N"; a switch has none

@@ -207,6 +207,19 @@ class GoodRun(CommandCase):
         for part in ("Examples:", "--k-prime", "--simulate", "-- COMMAND"):
             self.assertIn(part, help_text.stdout)
 
+    def test_help_has_flags_by_what_they_are_for_and_names_the_rare_ones(self) -> None:
+        text = self.run_superpipe("run", "--help").stdout
+        headings = ["Options:", "Memory:", "Policy:", "Diagnosis:", "Examples:"]
+        places = [text.index(f"\n{heading}\n") for heading in headings]
+        self.assertEqual(places, sorted(places))
+        self.assertLess(text.index("--gpu-mem SIZE"), text.index("Policy:"))
+        self.assertNotIn("\n  --wait-ms", text)
+        self.assertRegex(" ".join(text.split()), r"Rarely needed, .*: --wait-ms, .*--map\.")
+        self.assertNotIn("\n\n\n", text)
+        finished = self.run_superpipe("run", "--wait-ms", "some", "--", "true")
+        self.assertEqual(finished.returncode, 2)
+        self.assertIn("--wait-ms", finished.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

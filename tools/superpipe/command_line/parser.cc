@@ -1,20 +1,37 @@
 #include "tools/superpipe/command_line/parser.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/superpipe/command_line/subcommands.h"
 
 namespace superpipe::cli {
 namespace {
 
-// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; and
-// it breaks no lines.
+// CLI11 sees nothing of what stands after "--", so its usage line would leave the command out; it
+// breaks no lines, and shows all groups that have a name.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "Usage: superpipe " + usage_ + '\n';
+  }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    if (group == kNotInHelp) return "";
+    return CLI::Formatter::make_group(group, is_positional, options);
+  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, name, mode);
+    // CLI11 has an empty line before each group, and one behind it.
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) {
+      text.erase(at, 1);
+    }
+    return text;
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     constexpr std::size_t kWidth = 100;
@@ -39,7 +56,7 @@ Word word_of(const CLI::Option& option) {
   return word;
 }
 
-// Those that help shows.
+// Those that the manual and completion have.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
 }

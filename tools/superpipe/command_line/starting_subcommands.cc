@@ -53,6 +53,33 @@ Values values_of_setting(const Setting& setting) {
   return values;
 }
 
+// The heading of a flag in help.
+std::string heading_of(SettingGroup group) {
+  switch (group) {
+    case SettingGroup::kOptions:
+      return "Options";
+    case SettingGroup::kMemory:
+      return "Memory";
+    case SettingGroup::kPolicy:
+      return "Policy";
+    case SettingGroup::kDiagnosis:
+      return "Diagnosis";
+    case SettingGroup::kRare:
+      break;
+  }
+  return kNotInHelp;
+}
+
+// Names the flags that help leaves out.
+std::string note_of_rare_flags() {
+  std::string names;
+  for (const Setting& setting : all_settings()) {
+    if (!setting.has_flag() || setting.group != SettingGroup::kRare) continue;
+    names += (names.empty() ? "" : ", ") + std::string(setting.flag);
+  }
+  return "Rarely needed, and explained in docs/settings.md and in the manual: " + names + ".";
+}
+
 std::vector<ManualEntry> run_exit_codes() {
   return {{std::to_string(kBadUsage), "bad usage"},
           {std::to_string(kCannotRun), "superpipe cannot run here"},
@@ -73,18 +100,25 @@ class RunFlagsSubcommand : public Subcommand {
  protected:
   /// Adds the flags of `superpipe run` but `left_out`.
   void add_run_flags(CLI::App& app, RunOptions& options, std::optional<SettingId> left_out = {}) {
-    for (const Setting& setting : all_settings()) {
-      if (!setting.has_flag() || setting.id == left_out) continue;
-      std::string& value = options.flag(setting.id);
-      CLI::Option* option = nullptr;
-      if (setting.kind == SettingKind::kSwitch) {
-        option = app.add_flag_callback(
-            setting.flag, [&value] { value = "1"; }, description_of(setting));
-      } else {
-        option = &add(app, setting.flag, value, description_of(setting), setting.placeholder);
+    for (const SettingGroup group : kSettingGroups) {
+      for (const Setting& setting : all_settings()) {
+        if (!setting.has_flag() || setting.group != group || setting.id == left_out) continue;
+        add_run_flag(app, setting, options.flag(setting.id));
       }
-      complete_with(*option, values_of_setting(setting));
     }
+  }
+
+ private:
+  void add_run_flag(CLI::App& app, const Setting& setting, std::string& value) {
+    CLI::Option* option = nullptr;
+    if (setting.kind == SettingKind::kSwitch) {
+      option = app.add_flag_callback(
+          setting.flag, [&value] { value = "1"; }, description_of(setting));
+    } else {
+      option = &add(app, setting.flag, value, description_of(setting), setting.placeholder);
+    }
+    option->group(heading_of(setting.group));
+    complete_with(*option, values_of_setting(setting));
   }
 };
 
@@ -130,7 +164,8 @@ class RunSubcommand final : public StartingSubcommand {
               "without a GPU, on a simulated one"}},
         .notes = {kSizes,
                   "Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins "
-                  "over its variable."},
+                  "over its variable.",
+                  note_of_rare_flags()},
         .exits_as_command = true,
         .exit_codes = run_exit_codes()};
   }

@@ -12,6 +12,9 @@
 
 namespace superpipe::cli {
 
+/// The group of flags that the manual and completion have, and help does not.
+inline constexpr char kNotInHelp[] = "Rarely needed";
+
 /// The command line before "--", and what follows it.
 struct CommandLine {
   std::vector<std::string> own;
