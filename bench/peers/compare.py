@@ -261,7 +261,7 @@ class Comparison:
         )
         link = statistics.median(run["link_bytes_per_second"] for run in plain_runs)
         plain_ms = judging.merged(plain_runs)["pass_ms"]
-        bound = judging.bound_ms(plain_ms, plain["peak_bytes"], figures["peak_bytes"], state, link)
+        bound = judging.bound_ms(plain_ms, state, figures["peak_bytes"], link)
         knob = runs[0]["knob"]
         words = {
             "superpipe-k": f"k={knob}, k'={knob // 2}" if knob > 1 else "k=1",

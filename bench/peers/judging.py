@@ -14,14 +14,15 @@ MOST_OVERRUN = 0.01
 MOST_TRIES = 5
 
 
-def bound_ms(plain_ms: float, plain_peak: int, peak: int, state: int, link: float) -> float:
+def bound_ms(plain_ms: float, state: int, peak: int, link: float) -> float:
     """The least that a pass takes with a device of which `peak` bytes are taken, in ms.
 
-    What the program has on the device without any of the tools (`plain_peak`), and `peak` bytes do
-    not hold, crosses the link in each pass, but no more than the `state` that outlives passes; and
-    a pass takes no less than with everything on the device. `link`: bytes a second, each way.
+    What `peak` bytes cannot hold of the `state` that outlives passes, even with nothing else there,
+    crosses the link in each pass; and a pass takes no less than with everything on the device.
+    Activations and workspaces are left out: what plain PyTorch has of them at its peak is not
+    needed in each pass. `link`: bytes a second, each way.
     """
-    missing = min(state, max(0, plain_peak - peak))
+    missing = max(0, state - peak)
     return max(plain_ms, 1e3 * missing / link)
 
 

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,17 @@ print(json.dumps(found))"""
 
 class CannotRun(Exception):
     """One line that says what is missing."""
+
+
+def reason_in(errors: str) -> str:
+    """Why a program ended: what superpipe refused, or else the program's own last line."""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    for line in lines:
+        refused = re.match(r"superpipe: (a pass-through allocation .*? fails|.*too small for.*? at once)", line)
+        if refused:
+            return refused[1]
+    own = [line for line in lines if not line.startswith("superpipe: ")]
+    return own[-1].strip()[:200] if own else "said nothing"
 
 
 class Bench:
@@ -148,14 +160,8 @@ class Bench:
             try:
                 figures = json.loads(ended.stdout.strip().splitlines()[-1])
             except (ValueError, IndexError):
-                errors = [
-                    line
-                    for line in ended.stderr.strip().splitlines()
-                    if not line.startswith("superpipe: ")
-                ]
-                last = errors[-1] if errors else "said nothing"
                 return {
-                    "problem": f"exit code {ended.returncode}: {last[:200]}",
+                    "problem": f"exit code {ended.returncode}: {reason_in(ended.stderr)}",
                     "said": ended.stderr[-4000:],
                 }
             if self.options.simulate:

@@ -16,6 +16,7 @@ sys.path[:0] = [str(SOURCE / "bench" / "peers"), str(SOURCE / "scripts" / "gpu_c
 import compare  # noqa: E402  (found through the path above, as are all below)
 import judging  # noqa: E402
 import peers  # noqa: E402
+import programs  # noqa: E402
 import step_peers  # noqa: E402
 from judging import MIB, Row  # noqa: E402
 
@@ -38,12 +39,12 @@ def row(peer: str, pass_ms: float, budget: str = "50", **more: object) -> Row:
 
 class Bound(unittest.TestCase):
     def test_is_what_the_device_does_not_hold_over_the_link(self) -> None:
-        self.assertEqual(judging.bound_ms(10, 120, 70, 100, 1000), 50)
+        self.assertEqual(judging.bound_ms(10, 120, 70, 1000), 50)
 
     def test_is_no_more_than_all_the_state_and_no_less_than_a_pass_without_transfers(self) -> None:
-        self.assertEqual(judging.bound_ms(10, 120, 0, 100, 1000), 100)
-        self.assertEqual(judging.bound_ms(10, 120, 119, 100, 1000), 10)
-        self.assertEqual(judging.bound_ms(10, 120, 500, 100, 1000), 10)
+        self.assertEqual(judging.bound_ms(10, 120, 0, 1000), 120)
+        self.assertEqual(judging.bound_ms(10, 120, 119, 1000), 10)
+        self.assertEqual(judging.bound_ms(10, 120, 500, 1000), 10)
 
 
 class Memory(unittest.TestCase):
@@ -337,6 +338,20 @@ class Step(unittest.TestCase):
         self.assertEqual(
             step_peers.judged([{**self.OURS, "peer": "plain", "problem": "no GPU"}]), "no GPU"
         )
+
+
+class ReasonOfAnEnd(unittest.TestCase):
+    def test_is_what_superpipe_refused(self) -> None:
+        refused = "a pass-through allocation of 8192 bytes (8 KiB) fails"
+        said = f"superpipe: {refused}: 50 MiB are\nOutOfMemoryError: no\n      : 17.00 GiB\n"
+        self.assertEqual(programs.reason_in(said), refused)
+        launch = "the budget of 8 bytes was too small for a launch of f, which needs 9 bytes at once"
+        self.assertEqual(programs.reason_in(f"superpipe: {launch}; more\nError: x\n"), launch)
+
+    def test_or_else_the_programs_last_line(self) -> None:
+        said = "superpipe: policy auto\nValueError: bad\n\nsuperpipe: moved 3 MiB\n"
+        self.assertEqual(programs.reason_in(said), "ValueError: bad")
+        self.assertEqual(programs.reason_in("superpipe: policy auto\n"), "said nothing")
 
 
 if __name__ == "__main__":
