@@ -431,7 +431,9 @@ void ResidencyCore::on_piece_state(PieceId id, PieceState from) noexcept {
     ledger.end_vacating(buffer.bytes_of(id.index));
     tell_leaving(id, false);
   }
-  tell_whereabouts(id);
+  // To policy a piece whose digest has come is where it was, until that has come to something.
+  const bool is_still_leaving = from == PieceState::kDigesting && is.state == PieceState::kLeaving;
+  if (!is_still_leaving) tell_whereabouts(id);
   // Of a fetch that came to nothing the mover says whether that is a change.
   const bool is_as_before = from == PieceState::kFetching && is.state == PieceState::kOut;
   if (!is.is_moving && !is_as_before) announce_change();

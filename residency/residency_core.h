@@ -56,7 +56,7 @@
 namespace superpipe {
 
 /// The shared state of one manager. Its functions keep the components in step with each other; what
-/// is decided and what is moved is up to the parts (see docs/residency.md, "Parts").
+/// is decided and what is moved is up to the parts (see docs/residency.md, "Rooms").
 struct ResidencyCore final : PieceListener {
   using Clock = std::chrono::steady_clock;
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the states of a piece, and writes them down, from residency/pieces/piece_state.h.
 
-    scripts/piece_states.py             writes docs/piece-states.svg and the table of docs/residency.md
-    scripts/piece_states.py --check     exits with 1, naming the file, if one is not what it would be
+    scripts/piece_states.py            writes docs/piece-states.svg and docs/residency.md's table
+    scripts/piece_states.py --check    exits with 1, naming the file, if one is not what it would be
 
 Exit code 1 too where the header has a state or a transition that this program cannot read.
 """

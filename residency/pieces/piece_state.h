@@ -17,17 +17,17 @@ enum class PieceState : std::uint8_t {
   kDigesting,     ///< Its page is unmapped. A digest decides whether it is written back.
   kCopyStarting,  ///< Device calls are under way that unmap its page to copy it ahead of need.
   kCopying,       ///< Its page is unmapped while its content is copied to the slab ahead of need.
-  kUnmapped,      ///< Its page alone has its content, and nothing is under way for it.
+  kUnmapped,      ///< Its page has its newest content, and nothing is under way for it.
 };
 inline constexpr std::size_t kPieceStates = 9;
 
 /// What a state means for the others.
 struct PieceStateFacts {
   PieceState state;
-  const char* name;    ///< as docs/residency.md and messages call it
-  bool has_page;       ///< A page belongs to the piece.
-  bool is_moving;      ///< One thread works on it with the mutex open. No other changes or uses it.
-  bool is_out;         ///< It can be asked for, to be brought in.
+  const char* name;  ///< as docs/residency.md and messages call it
+  bool has_page;     ///< A page belongs to the piece.
+  bool is_moving;  ///< Nothing uses it, and what moves it changes it: beside that, a free cancels.
+  bool is_out;     ///< It can be asked for, to be brought in.
   bool is_vacating;    ///< The ledger counts its page as about to come free.
   const char* newest;  ///< which copy of its content is the newest
 };
@@ -74,7 +74,7 @@ inline constexpr auto kPieceTransitions = std::to_array<PieceTransition>({
     {PieceState::kCopyStarting, PieceState::kIn, "an error, and mapped again"},
     {PieceState::kCopyStarting, PieceState::kUnmapped, "an error, and not mapped again"},
     {PieceState::kCopying, PieceState::kArriving, "the copy has ended"},
-    {PieceState::kCopying, PieceState::kUnmapped, "wanted, or its buffer is freed"},
+    {PieceState::kCopying, PieceState::kUnmapped, "wanted, left out, or its buffer is freed"},
     {PieceState::kUnmapped, PieceState::kArriving, "a fetch"},
     {PieceState::kUnmapped, PieceState::kOut, "its buffer is freed"},
 });

@@ -64,8 +64,8 @@ class StreamMarker {
   }
 
   /// Appends what marks the ends of pending operations on `copy`, including those that come while
-  /// the mutex is open. REQUIRES: the buffer is in kFetching or kEvicting, which admit no more, or
-  /// the caller has pinned the copy. @return kDeviceError, or kCapturing, where an end cannot be
+  /// the mutex is open. REQUIRES: a piece of the buffer is moving, which admits no more, or the
+  /// caller has pinned the copy. @return kDeviceError, or kCapturing, where an end cannot be
   /// marked.
   Status resolve(HostCopy& copy, bool writes_only, std::vector<EventRef>& events) noexcept
       REQUIRES(manager_lock);

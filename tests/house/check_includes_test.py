@@ -36,6 +36,8 @@ SEEDED = [
     ("residency/pieces/arena.h", '#include "interposer/runtime.h"', "residency/pieces/ may not include interposer/"),
     ("residency/pieces/arena.h", '#include "residency/room/turn.h"',
      "residency/pieces/ may not include residency/room/"),
+    ("residency/pieces/arena.h", '#include "residency/residency_core.h"',
+     "residency/pieces/ may not include residency/"),
     ("residency/pieces/arena.h", '#include "residency/residency_manager.h"',
      "residency/pieces/ may not include residency/"),
     ("residency/pieces/arena.h", "#include <cuda_runtime_api.h>", "NVIDIA's headers"),

@@ -1,4 +1,4 @@
-"""scripts/piece_states.py writes down what residency/pieces/piece_state.h says, and nothing less."""
+"""scripts/piece_states.py writes down all that residency/pieces/piece_state.h says."""
 
 import importlib.machinery
 import importlib.util
@@ -15,7 +15,8 @@ HEADER = SOURCE / "residency" / "pieces" / "piece_state.h"
 def load() -> object:
     name = str(SOURCE / "scripts" / "piece_states.py")
     loader = importlib.machinery.SourceFileLoader("piece_states", name)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("piece_states", loader))
+    spec = importlib.util.spec_from_loader("piece_states", loader)
+    module = importlib.util.module_from_spec(spec)
     sys.modules["piece_states"] = module
     sys.dont_write_bytecode = True
     loader.exec_module(module)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -123,7 +124,7 @@ class PieceStatesTest : public ::testing::Test, protected PieceListener {
     const PieceId id{id_, 0};
     const bool had_page = piece(0).has_page();
     const bool gets_page = facts_of(to).has_page;
-    if (had_page && !gets_page) {
+    if (had_page && to == PieceState::kOut) {
       left_ = states_.leave(id);
     } else if (!had_page && gets_page) {
       Page page;
@@ -183,14 +184,77 @@ using PieceStatesDeathTest = PieceStatesTest;
 
 // Each pair of states that the table does not have.
 TEST_F(PieceStatesDeathTest, NothingChangesButByTheTable) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const PieceStateFacts& from : kPieceStateFacts) {
+    buffers_[id_].uncut();
+    buffers_[id_].cut(Bytes{2 * 4096}, Bytes{4096});
+    bring_to(from.state);
+    for (const PieceStateFacts& to : kPieceStateFacts) {
+      if (may_follow(from.state, to.state)) continue;
+      EXPECT_DEATH(step(to.state), std::string(from.name) + " cannot become " + to.name);
+    }
+  }
+}
+
+TEST_F(PieceStatesDeathTest, NoPageIsLostOrMadeUp) {
   EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kIn, Page{}), "out cannot become in");
   bring_to(PieceState::kIn);
-  EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kDigesting), "in cannot become digesting");
-  EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kOut), "in cannot become out")
-      << "its page would be lost";
-  step(PieceState::kLeaving);
-  EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kArriving), "leaving cannot become arriving");
+  EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kOut), "in cannot become out");
+  EXPECT_DEATH(states_.enter({id_, 0}, PieceState::kLeaving, Page{}), "in cannot become leaving");
+}
+
+/// What the core does with each change.
+class PieceListenerTest : public CoreTest {
+ protected:
+  /// Whether `change` was announced to those who wait.
+  bool announces(const std::function<void()>& change) {
+    const auto before = core_.changes;
+    change();
+    return core_.changes != before;
+  }
+  [[nodiscard]] bool expects_page() const { return core_.ledger.expects_pages(); }
+};
+
+TEST_F(PieceListenerTest, ThePageOfAPieceThatLeavesIsExpectedUntilItHasOrStays) {
+  const ManagerLock lock(core_.mutex);
+  for (const PieceState end : {PieceState::kIn, PieceState::kUnmapped, PieceState::kOut}) {
+    const PieceId id{make_dirty(1), 0};
+    core_.pieces.enter(id, PieceState::kLeaving);
+    EXPECT_TRUE(expects_page());
+    core_.pieces.enter(id, PieceState::kDigesting);
+    EXPECT_TRUE(expects_page());
+    core_.pieces.enter(id, PieceState::kLeaving);
+    if (end == PieceState::kOut) {
+      core_.pool->put(core_.pieces.leave(id));
+    } else {
+      core_.pieces.enter(id, end);
+    }
+    EXPECT_FALSE(expects_page()) << facts_of(end).name;
+  }
+}
+
+TEST_F(PieceListenerTest, TheEndOfAMoveIsAnnouncedAndItsBeginningIsNot) {
+  const ManagerLock lock(core_.mutex);
+  const PieceId id{make_dirty(1), 0};
+  const auto enter = [&](PieceState state) {
+    return announces([&]() NO_THREAD_SAFETY_ANALYSIS { core_.pieces.enter(id, state); });
+  };
+  EXPECT_FALSE(enter(PieceState::kLeaving));
+  EXPECT_TRUE(enter(PieceState::kUnmapped));
+  EXPECT_FALSE(enter(PieceState::kArriving));
+  EXPECT_TRUE(enter(PieceState::kIn));
+  EXPECT_FALSE(enter(PieceState::kCopyStarting));
+  EXPECT_TRUE(enter(PieceState::kCopying));
+}
+
+// A demand that has to wait for the program is tried again and again: that wakes nothing.
+TEST_F(PieceListenerTest, AFetchThatComesToNothingIsNotAnnounced) {
+  const ManagerLock lock(core_.mutex);
+  const PieceId id{make_out(1), 0};
+  const auto enter = [&](PieceState state) {
+    return announces([&]() NO_THREAD_SAFETY_ANALYSIS { core_.pieces.enter(id, state); });
+  };
+  EXPECT_FALSE(enter(PieceState::kFetching));
+  EXPECT_FALSE(enter(PieceState::kOut));
 }
 
 }  // namespace

@@ -32,11 +32,11 @@ def help_of(*words: str) -> str:
 
 
 def flags_in_help(*words: str) -> list[str]:
-    """Those that help explains and, of what takes the flags of `superpipe run`, those that it names."""
-    flags = re.findall(r"^  (-\S+)", help_of(*words), re.MULTILINE)
-    if "--strict" in flags:
-        rare = " ".join(help_of("run").split()).partition("in the manual: ")[2].partition(". ")[0]
-        flags += rare.split(", ")
+    """Those that help explains, and those that it names as rarely needed."""
+    text = help_of(*words)
+    flags = re.findall(r"^  (-\S+)", text, re.MULTILINE)
+    rare = " ".join(text.split()).partition("in the manual: ")[2].partition(". ")[0]
+    flags += rare.split(", ") if rare else []
     return sorted(",".join(flags).split(","))
 
 

@@ -202,7 +202,8 @@ class ProfileSubcommand final : public StartingSubcommand {
         .notes = {"It takes the flags of superpipe run, and runs the command in the same way. At "
                   "its end a line says what was recorded, or that nothing was. A command of "
                   "several processes writes "
-                  "run.sptrace, run.sptrace.PID and so on; name the first to those who read them."},
+                  "run.sptrace, run.sptrace.PID and so on; name the first to those who read them.",
+                  note_of_rare_flags()},
         .exits_as_command = true,
         .exit_codes = run_exit_codes()};
   }
@@ -254,7 +255,8 @@ class VerifySubcommand final : public StartingSubcommand {
                       "to run is not compared. Compared are all copies from the device to the host "
                       "but those that graphs make, the exit code and the lines of standard output. "
                       "Where nothing but output differs, the verdict is DIFFERENT OUTPUT. "
-                      "Standard input is empty. Other flags are those of superpipe run."},
+                      "Standard input is empty. Other flags are those of superpipe run.",
+                      note_of_rare_flags()},
             .exit_codes = {{std::to_string(kSuccess), "the same"},
                            {std::to_string(kProblemFound),
                             "not, be it the output alone, or nothing could be compared"},
@@ -321,6 +323,7 @@ class EnvSubcommand final : public RunFlagsSubcommand {
                   "superpipe.require_active()",
                   "A script that evaluates what is printed has to look whether it was: "
                   "settings=$(superpipe env --gpu-mem 6G) || exit; eval \"$settings\"",
+                  note_of_rare_flags(),
                   "Only superpipe run sees that a program ends without having opened the driver, "
                   "also with --strict, and that one opens libcuda.so, the driver's name without a "
                   "version."},
