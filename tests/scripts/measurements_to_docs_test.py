@@ -194,7 +194,7 @@ class MeasurementsToDocs(unittest.TestCase):
         pictures = [caption for page in pages for caption in re.findall(r"!\[(.*?)\]\(", page.read_text())]
         self.assertGreater(len(pictures), 0)
         for caption in pictures:
-            self.assertRegex(caption, r"\((simulated.*|NVIDIA .*)\)$")
+            self.assertRegex(caption, r"\((simulated.*|NVIDIA .*|made from [\w/.]+)\)$")
 
     # Nothing simulated.
 
