@@ -22,6 +22,7 @@ GROUPS = {
     ],
     "Look up": [
         "docs/commands",
+        "docs/glossary",
         "docs/settings",
         "docs/troubleshooting",
         "docs/doctor",
