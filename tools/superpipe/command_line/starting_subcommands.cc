@@ -80,6 +80,11 @@ std::string note_of_rare_flags() {
   return "Rarely needed, and explained in docs/settings.md and in the manual: " + names + ".";
 }
 
+std::vector<std::string> with_rare_flags(std::vector<std::string> notes) {
+  notes.push_back(note_of_rare_flags());
+  return notes;
+}
+
 std::vector<ManualEntry> run_exit_codes() {
   return {{std::to_string(kBadUsage), "bad usage"},
           {std::to_string(kCannotRun), "superpipe cannot run here"},
@@ -162,10 +167,10 @@ class RunSubcommand final : public StartingSubcommand {
              {"superpipe run --gpu-mem 6G -- ./train", "as many layers as 6 GiB hold"},
              {R"(superpipe run --simulate --k 2 -- superpipe-minilm "one sentence" "another")",
               "without a GPU, on a simulated one"}},
-        .notes = {kSizes,
-                  "Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins "
-                  "over its variable.",
-                  note_of_rare_flags()},
+        .notes = with_rare_flags(
+            {kSizes,
+             "Each flag mirrors a variable (--host-mem is SUPERPIPE_HOST_MEM); a flag wins "
+             "over its variable."}),
         .exits_as_command = true,
         .exit_codes = run_exit_codes()};
   }
@@ -191,21 +196,20 @@ class ProfileSubcommand final : public StartingSubcommand {
     add_run_flags(profile, options_, SettingId::kTrace);
   }
   Manual manual() const override {
-    return {
-        .synopsis = "-o FILE [FLAGS] -- COMMAND [ARGUMENTS...]",
-        .examples = {{"superpipe profile -o run.sptrace -- python generate.py",
-                      "with what the device has free"},
-                     {"superpipe profile -o run.sptrace --gpu-mem 6G -- python generate.py",
-                      "while it runs with 6 GiB"},
-                     {"superpipe profile -o run.sptrace --simulate -- superpipe-layers",
-                      "without a GPU"}},
-        .notes = {"It takes the flags of superpipe run, and runs the command in the same way. At "
-                  "its end a line says what was recorded, or that nothing was. A command of "
-                  "several processes writes "
-                  "run.sptrace, run.sptrace.PID and so on; name the first to those who read them.",
-                  note_of_rare_flags()},
-        .exits_as_command = true,
-        .exit_codes = run_exit_codes()};
+    return {.synopsis = "-o FILE [FLAGS] -- COMMAND [ARGUMENTS...]",
+            .examples = {{"superpipe profile -o run.sptrace -- python generate.py",
+                          "with what the device has free"},
+                         {"superpipe profile -o run.sptrace --gpu-mem 6G -- python generate.py",
+                          "while it runs with 6 GiB"},
+                         {"superpipe profile -o run.sptrace --simulate -- superpipe-layers",
+                          "without a GPU"}},
+            .notes = with_rare_flags(
+                {"It takes the flags of superpipe run, and runs the command in the same way. At "
+                 "its end a line says what was recorded, or that nothing was. A command of "
+                 "several processes writes "
+                 "run.sptrace, run.sptrace.PID and so on; name the first to those who read them."}),
+            .exits_as_command = true,
+            .exit_codes = run_exit_codes()};
   }
   int start(const CommandLine& line) override {
     if (options_.flag(SettingId::kTrace).empty()) {
@@ -251,12 +255,12 @@ class VerifySubcommand final : public StartingSubcommand {
                          {"superpipe verify --output no-times -- ./program",
                           "where its output tells how long things took"},
                          {"superpipe verify --simulate -- ./program", "on simgpu"}},
-            .notes = {"The program runs twice without superpipe first: what then changes from run "
-                      "to run is not compared. Compared are all copies from the device to the host "
-                      "but those that graphs make, the exit code and the lines of standard output. "
-                      "Where nothing but output differs, the verdict is DIFFERENT OUTPUT. "
-                      "Standard input is empty. Other flags are those of superpipe run.",
-                      note_of_rare_flags()},
+            .notes = with_rare_flags(
+                {"The program runs twice without superpipe first: what then changes from run "
+                 "to run is not compared. Compared are all copies from the device to the host "
+                 "but those that graphs make, the exit code and the lines of standard output. "
+                 "Where nothing but output differs, the verdict is DIFFERENT OUTPUT. "
+                 "Standard input is empty. Other flags are those of superpipe run."}),
             .exit_codes = {{std::to_string(kSuccess), "the same"},
                            {std::to_string(kProblemFound),
                             "not, be it the output alone, or nothing could be compared"},
@@ -314,19 +318,19 @@ class EnvSubcommand final : public RunFlagsSubcommand {
                      {"superpipe env --gpu-mem 6G --format json", "for programs that start others"},
                      {"superpipe env --runtime /shared --gpu-mem 6G --format k8s",
                       "for a pod whose init container ran superpipe copy-runtime /shared"}},
-        .notes = {"Formats sh and json are for programs of this machine: values of variables that "
-                  "are set here stay behind superpipe's, and a part that is missing is an error. "
-                  "Formats docker and k8s are for others: what is set here is left out, and "
-                  "nothing is looked for. No format asks for a driver.",
-                  "The loader only warns of a library that is not there, and the program then runs "
-                  "without superpipe. A program of Python makes sure by: import superpipe; "
-                  "superpipe.require_active()",
-                  "A script that evaluates what is printed has to look whether it was: "
-                  "settings=$(superpipe env --gpu-mem 6G) || exit; eval \"$settings\"",
-                  note_of_rare_flags(),
-                  "Only superpipe run sees that a program ends without having opened the driver, "
-                  "also with --strict, and that one opens libcuda.so, the driver's name without a "
-                  "version."},
+        .notes = with_rare_flags(
+            {"Formats sh and json are for programs of this machine: values of variables that "
+             "are set here stay behind superpipe's, and a part that is missing is an error. "
+             "Formats docker and k8s are for others: what is set here is left out, and "
+             "nothing is looked for. No format asks for a driver.",
+             "The loader only warns of a library that is not there, and the program then runs "
+             "without superpipe. A program of Python makes sure by: import superpipe; "
+             "superpipe.require_active()",
+             "A script that evaluates what is printed has to look whether it was: "
+             "settings=$(superpipe env --gpu-mem 6G) || exit; eval \"$settings\"",
+             "Only superpipe run sees that a program ends without having opened the driver, "
+             "also with --strict, and that one opens libcuda.so, the driver's name without a "
+             "version."}),
         .exit_codes = {
             {std::to_string(kSuccess), "printed"},
             {std::to_string(kBadUsage), "bad usage, or standard output cannot be written"},
