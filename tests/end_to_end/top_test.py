@@ -217,11 +217,14 @@ class Once(EndToEndCase):
             self.assertEqual(processes(top("--once", "--json").stdout)[os.getpid()]["state"], "damaged")
             self.assert_one_line(top(os.getpid()).stderr, "superpipe top: ", "damaged", "remove it")
         with Program("--gpu-mem", "12M") as program:
+            # One that runs writes its page anew as soon as it finds another one there.
+            os.kill(program.pid, signal.SIGSTOP)
             with segment_of(program.pid).open("r+b") as file:
                 file.seek(8)
                 file.write((99).to_bytes(4, "little"))
             self.assertIn("(another version of superpipe)", top("--once").stdout)
             self.assert_one_line(top(program.pid, "--json").stderr, "another version")
+            os.kill(program.pid, signal.SIGCONT)
 
     def test_bad_usage(self) -> None:
         for words in (("x",), ("-1x",), ("12", "13"), ("--interval", "0"), ("--interval", "x"), ("--interval", "nan"),
