@@ -1,4 +1,4 @@
-// The kernel of residency/transfer/digest_kernel.h, compiled, for whoever loads it into a device.
+// The kernel of residency/transfer/digest_kernel.h, compiled, for what loads it into a device.
 #pragma once
 
 namespace superpipe {

@@ -40,18 +40,8 @@ void Evictor::evict(PieceId id) noexcept {
   plan.purpose = purpose_for(id);
   core_.pieces.enter(id, PieceState::kLeaving);
   buffer.forget_uses();  // all have completed
-  Outcome outcome;
-  outcome.status = prepare(id, plan);
-  if (outcome.status == Status::kOk) {
-    const Unlocked unlocked(core_.mutex);
-    outcome = take_out(plan);
-  }
+  const Outcome outcome = prepare_and_take_out(id, plan);
   if (plan.slab && core_.compares_digests && !core_.digester.is_ready()) warn_once();
-  // A part of one that failed may still read the page, too.
-  if (outcome.digest.done != nullptr) {
-    buffer.pieces[id.index].page().digest = outcome.digest.done;
-    buffer.pieces[id.index].page().digested_at = core_.now();
-  }
   if (outcome.status != Status::kOk) {
     keep(id, outcome);
   } else if (waits(plan, outcome)) {
@@ -123,6 +113,23 @@ Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   buffer.pieces[id.index].page().after.reserve(Page::kMostAfter);
   if (plan.purpose != Purpose::kNone && spare_.empty()) spare_.emplace_back();
   return Status::kOk;
+}
+
+// Opens the mutex for the calls, and notes on the page which digest reads it.
+Evictor::Outcome Evictor::prepare_and_take_out(PieceId id, Plan& plan) noexcept {
+  Outcome outcome;
+  outcome.status = prepare(id, plan);
+  if (outcome.status == Status::kOk) {
+    const Unlocked unlocked(core_.mutex);
+    outcome = take_out(plan);
+  }
+  // A part of one that failed may still read the page, too.
+  if (outcome.digest.done != nullptr) {
+    Page& page = core_.buffers[id.buffer].pieces[id.index].page();
+    page.digest = outcome.digest.done;
+    page.digested_at = core_.now();
+  }
+  return outcome;
 }
 
 Evictor::Outcome Evictor::take_out(Plan& plan) {
@@ -259,16 +266,7 @@ void Evictor::preclean(PieceId id) noexcept {
   plan.purpose = Purpose::kKnow;
   core_.pieces.enter(id, PieceState::kCopyStarting);
   buffer.forget_uses();  // all have completed
-  Outcome outcome;
-  outcome.status = prepare(id, plan);
-  if (outcome.status == Status::kOk) {
-    const Unlocked unlocked(core_.mutex);
-    outcome = take_out(plan);
-  }
-  if (outcome.digest.done != nullptr) {
-    piece.page().digest = outcome.digest.done;
-    piece.page().digested_at = core_.now();
-  }
+  const Outcome outcome = prepare_and_take_out(id, plan);
   if (outcome.status != Status::kOk) return keep(id, outcome);
   // What the slab has is neither the former content any more nor the present one yet.
   piece.host_digest.reset();

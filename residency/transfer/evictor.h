@@ -150,6 +150,7 @@ class Evictor {
   void note_place(PieceId id, Plan& plan) const REQUIRES(manager_lock);
   Status prepare(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
   Status prepare_write_back(PieceId id, Plan& plan) REQUIRES(manager_lock);
+  Outcome prepare_and_take_out(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
   Outcome take_out(Plan& plan) EXCLUDES(manager_lock);
   void write_back(Plan& plan, Outcome& outcome) EXCLUDES(manager_lock);
   void await_digest(PieceId id, const Plan& plan, const Digester::Enqueued& digest) noexcept
