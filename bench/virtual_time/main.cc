@@ -23,6 +23,7 @@ namespace {
 struct Options {
   std::vector<std::string> workloads{"all"};
   std::vector<double> budgets{50};
+  std::vector<int> layers;
   std::vector<std::string> links{"gen4"};
   std::vector<std::string> policies{"naive", "superpipeline", "superpipeline-paper"};
   int passes = 10;
@@ -88,25 +89,31 @@ Experiment experiment_of(const Options& options, double link) {
   return experiment;
 }
 
+/// How much a policy may keep on the device.
+struct Room {
+  double percent = 0;         ///< of the workload's peak
+  std::optional<int> k = {};  ///< so many layers instead
+};
+
 Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& options,
-            double percent, double link, const std::string& policy) {
+            const Room& room, double link, const std::string& policy) {
   Experiment experiment = experiment_of(options, link);
   Row row;
   row.workload = entry.name;
   row.policy = policy;
-  row.budget_percent = percent;
   row.link = link;
   row.pin_rate = options.pin_rate;
   row.load_rate = options.load_rate;
   row.planned = options.planned;
-  row.budget =
-      Bytes{static_cast<std::uint64_t>(static_cast<double>(trace.peak().count()) * percent / 100)};
+  const auto peak = static_cast<double>(trace.peak().count());
   experiment.policy = *policy_from_name(policy);
   experiment.maps_early = options.maps_early;
-  experiment.budget = row.budget;
-  if (!options.piece_mib) {
-    experiment.piece_size = piece_size_for(row.budget, experiment.device.granularity);
-  } else {
+  experiment.k = room.k;
+  if (!room.k) {
+    experiment.budget = Bytes{static_cast<std::uint64_t>(peak * room.percent / 100)};
+    experiment.piece_size = piece_size_for(experiment.budget, experiment.device.granularity);
+  }
+  if (options.piece_mib) {
     experiment.piece_size = Bytes{static_cast<std::uint64_t>(*options.piece_mib * (1 << 20))};
   }
   const auto begun = std::chrono::steady_clock::now();
@@ -117,6 +124,8 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& o
   const Outcome outcome = run(*workload, experiment);
   row.real_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  row.budget = room.k ? outcome.stats.managed_limit : experiment.budget;
+  row.budget_percent = room.k ? static_cast<double>(row.budget.count()) / peak * 100 : room.percent;
   const std::size_t first = std::min(kFirstSteadyPass, trace.passes.size() - 1);
   const Speeds speeds = speeds_of(experiment.device);
   row.first_bound = bound_of_first_pass(trace, row.budget, speeds, outcome.since_launch);
@@ -144,10 +153,15 @@ bool run_all(const Options& options) {
     const auto recorded = entry.make();
     const PassTrace trace =
         record_passes(*recorded, options.passes, VirtualDeviceOptions{}.granularity);
+    std::vector<Room> rooms;
+    for (const int k : options.layers) rooms.push_back({0, k});
+    if (rooms.empty()) {
+      for (const double percent : options.budgets) rooms.push_back({percent});
+    }
     for (const std::string& link : options.links) {
-      for (const double percent : options.budgets) {
+      for (const Room& room : rooms) {
         for (const std::string& policy : options.policies) {
-          rows.push_back(run_row(entry, trace, options, percent, link_of(link), policy));
+          rows.push_back(run_row(entry, trace, options, room, link_of(link), policy));
           write(std::cout, rows.back());
           std::cout.flush();
         }
@@ -172,6 +186,10 @@ int main_of(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  app.add_option("--k", options.layers,
+                 "Layers that stay, instead of a budget; the bound is that of as much memory")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   app.add_option("--link", options.links, "gen3, gen4, gen5 or GB/s, each way")
       ->delimiter(',')
       ->check(check_link)
@@ -184,7 +202,7 @@ int main_of(int argc, char** argv) {
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--piece-mib", options.piece_mib,
-                 "What auto and lru move at a time, a multiple of the granule; 0: whole buffers "
+                 "What moves at a time, a multiple of the granule; 0: whole buffers "
                  "[as superpipe chooses]")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--queue-depth", options.queue_depth, "Launches that the host may be ahead")
