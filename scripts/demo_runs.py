@@ -93,7 +93,7 @@ def compare(plain: Run, resident: Run, managed: Run, simulate: bool) -> None:
     source = "counted by the simulated driver" if plain.driver else "counted by superpipe"
     print(f"\n== Comparison{' (simulated GPU: its times are modelled)' if simulate else ''}")
     print_table([
-        ("", "without superpipe", f"with k={stats['k']}, k'={stats['k_prime']}", ""),
+        ("", "without superpipe", f"with k={stats['k']}", ""),
         ("output", f"{len(plain.embeddings)} bytes", "the same bytes", ""),
         ("peak device memory", mebibytes(before), mebibytes(after), f"{100 * (1 - after / before):.0f} % less, {source}"),
         ("layers on the device", str(stats["layers"]), str(stats["k"]), ""),
@@ -168,7 +168,7 @@ def main() -> int:
         resident = run_model("Under superpipe, all 6 layers on the device", build, model, ["--k", "6"], simulate,
                              options.passes)
         managed = run_model("Under superpipe, 2 of 6 layers on the device", build, model,
-                            ["--k", "2", "--k-prime", "1"], simulate, options.passes)
+                            ["--k", "2"], simulate, options.passes)
         for run in (resident, managed):
             if run.embeddings != plain.embeddings or run.printed != plain.printed:
                 raise DemoError(f"the run '{run.title}' gave other bytes than the run without superpipe")

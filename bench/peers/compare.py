@@ -186,7 +186,7 @@ class Comparison:
     @staticmethod
     def flags(peer: str, knob: int, budget: int) -> list:
         if peer == "superpipe-k":
-            return ["--k", knob, *(["--k-prime", knob // 2] if knob > 1 else [])]
+            return ["--k", knob]
         return ["--gpu-mem", budget]
 
     @staticmethod
@@ -264,7 +264,7 @@ class Comparison:
         bound = judging.bound_ms(plain_ms, state, figures["peak_bytes"], link)
         knob = runs[0]["knob"]
         words = {
-            "superpipe-k": f"k={knob}, k'={knob // 2}" if knob > 1 else "k=1",
+            "superpipe-k": f"k={knob}",
             "hooks": f"k={knob}, k'={max(1, knob // 2)}",
             "dispatch": f"max_memory {knob / MIB:.0f} MiB",
             "group-blocks": f"{knob} blocks a group",

@@ -35,7 +35,7 @@ DEVICE = {
 ALLOCATOR = "backend:cudaMallocAsync"
 # On a GPU, where the default is a share of the whole device.
 HEADROOM = "64M"
-SUPERPIPE = {"superpipe-auto": "superpipe auto", "superpipe-k": "superpipe --k --k-prime"}
+SUPERPIPE = {"superpipe-auto": "superpipe auto", "superpipe-k": "superpipe --k"}
 PROBE = """import importlib.metadata as data, json
 found = {}
 for name in ("torch", "accelerate", "diffusers"):

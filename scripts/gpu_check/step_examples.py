@@ -26,21 +26,18 @@ class Size:
     mib: int
     passes: int
     simulated: dict
-    schedules: tuple[tuple[int, int], ...]  # k, k'
+    layer_counts: tuple[int, ...]  # k
     budgets: tuple[int, ...]  # percent of the weights
-    train_schedules: tuple[tuple[int, int], ...]
+    train_layer_counts: tuple[int, ...]
     busy: bool = True  # also with as much compute as transfer
 
 
-REAL = Size(24, 64, 8, {},
-            tuple((k, k_prime) for k in (2, 4, 8, 12, 18, 23) for k_prime in sorted({1, k // 2, k * 3 // 4}) if k_prime < k),
-            (10, 25, 50, 75, 90, 100), ((2, 1), (8, 4), (16, 8)))
-REAL_SHORT = dataclasses.replace(REAL, layers=12, passes=5, schedules=((2, 1), (6, 3), (11, 5)), budgets=(25, 100),
-                                 train_schedules=((4, 2),))
+REAL = Size(24, 64, 8, {}, (2, 4, 8, 12, 18, 23), (10, 25, 50, 75, 90, 100), (2, 8, 16))
+REAL_SHORT = dataclasses.replace(REAL, layers=12, passes=5, layer_counts=(2, 6, 11), budgets=(25, 100),
+                                 train_layer_counts=(4,))
 SLOW_LINK = {"SIMGPU_H2D_GBPS": "0.25", "SIMGPU_D2H_GBPS": "0.25", "SIMGPU_D2D_GBPS": "6"}
-SIMULATED = Size(16, 8, 5, SLOW_LINK, ((2, 1), (4, 1), (4, 2), (8, 2), (8, 4), (8, 6), (15, 7)), (25, 50, 75, 100),
-                 ((2, 1), (8, 4)))
-SIMULATED_SHORT = Size(8, 2, 4, SLOW_LINK, ((2, 1), (4, 2)), (50,), ((2, 1),), busy=False)
+SIMULATED = Size(16, 8, 5, SLOW_LINK, (2, 4, 8, 15), (25, 50, 75, 100), (2, 8))
+SIMULATED_SHORT = Size(8, 2, 4, SLOW_LINK, (2, 4), (50,), (2,), busy=False)
 
 
 def size_of(context: Context) -> Size:
@@ -116,9 +113,9 @@ class Examples:
             compute_ms = reference["pass_ms"]
             fits = self.context.cell(f"layers/{load}/fits", lambda: self.bounded(
                 self.timed(self.layers(("--policy", "resident"), compute_us), reference), compute_ms, size.layers * layer))
-            for k, k_prime in size.schedules:
-                self.context.cell(f"layers/{load}/k{k}-{k_prime}", lambda: self.bounded(self.timed(
-                    self.layers(("--k", k, "--k-prime", k_prime), compute_us), reference), compute_ms, k * layer))
+            for k in size.layer_counts:
+                self.context.cell(f"layers/{load}/k{k}", lambda: self.bounded(self.timed(
+                    self.layers(("--k", k), compute_us), reference), compute_ms, k * layer))
             for percent in size.budgets:
                 share = size.layers * layer * percent // 100
                 # The budget also has to hold the context, pass-through memory and headroom.
@@ -135,9 +132,9 @@ class Examples:
     def train(self) -> None:
         words = ("--mode", "train")
         reference = self.context.cell("train/without", lambda: self.timed(self.layers((), 0, False, *words), {}))
-        for k, k_prime in self.size.train_schedules:
-            self.context.cell(f"train/k{k}-{k_prime}", lambda: self.timed(
-                self.layers(("--k", k, "--k-prime", k_prime), 0, True, *words), reference))
+        for k in self.size.train_layer_counts:
+            self.context.cell(f"train/k{k}", lambda: self.timed(
+                self.layers(("--k", k), 0, True, *words), reference))
 
     # minilm.
 
@@ -164,12 +161,11 @@ class Examples:
         return {"problem": problem, **figures}
 
     def run_minilm(self) -> None:
-        schedules = [(k, k_prime) for k in range(1, MINILM_LAYERS + 1) for k_prime in range(1, k)] + [(1, 0)]
-        grid = {f"k{k}-{k_prime}": ("--k", k, *(("--k-prime", k_prime) if k_prime else ())) for k, k_prime in schedules}
+        grid = {f"k{k}": ("--k", k) for k in range(1, MINILM_LAYERS + 1)}
         grid.update({f"naive-k{k}": ("--policy", "naive", "--k", k) for k in (1, 3, 6)})
         grid.update({f"paper-k{k}": ("--policy", "superpipeline-paper", "--k", k) for k in (2, 4)})
         if self.context.options.short:
-            grid = {name: grid[name] for name in ("k2-1", "k4-2", "naive-k3")}
+            grid = {name: grid[name] for name in ("k2", "k4", "naive-k3")}
         wanted = {f"minilm/{name}" for name in ("without", "resident", *grid)}
         if wanted <= self.context.value["cells"].keys():
             return

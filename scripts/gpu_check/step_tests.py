@@ -115,7 +115,7 @@ class Tests:
                  "forward-async": ["--streams", 3, "--passes", 4, "--alloc", "async", "--async"],
                  "training-3-streams": ["--mode", "train", "--streams", 3, "--passes", 3]}
         for name, words in loads.items():
-            for flags in (("--k", "2"), ("--k", "6", "--k-prime", "3")):
+            for flags in (("--k", "2"), ("--k", "6")):
                 self.context.cell(f"load/{name}/{'-'.join(flags[1::2])}", lambda: judged(
                     silent(self.context.run([*layers, *words], flags)),
                     self.reference(name, lambda: silent(self.context.run([*layers, *words], managed=False)))))

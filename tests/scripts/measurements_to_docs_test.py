@@ -40,7 +40,7 @@ def a_check() -> dict[str, dict]:
     """What a whole check on a GPU leaves, in small: file name to content."""
     base = {"simulated": False, "device": GPU, "status": "passed", "reason": ""}
     loads = ("memory", "balanced")
-    examples = {"link/before": cell(h2d_bytes_per_second=55e9, d2h_bytes_per_second=52e9), "minilm/k2-1": layers_cell(k=2)}
+    examples = {"link/before": cell(h2d_bytes_per_second=55e9, d2h_bytes_per_second=52e9), "minilm/k2": layers_cell(k=2)}
     examples |= {f"layers/{load}/k{k}-{k // 2}": layers_cell(k=k, k_prime=k // 2) for load in loads for k in (2, 4, 8)}
     examples |= {f"layers/{load}/budget{percent}": layers_cell(percent=percent) for load in loads
                  for percent in (10, 25, 50, 75, 90, 100)}
