@@ -97,7 +97,7 @@ void run(benchmark::State& state, const PolicyConfig& config) {
 // Everything fits, so nothing is ever moved. A launch should take well below 100 ns.
 void BM_OnLaunchWhenAllFits(benchmark::State& state) {
   PolicyConfig config;
-  config.kind = PolicyKind::kSuperpipeline;
+  config.kind = PolicyKind::kSuperpipelinePaper;
   config.k = 32;
   run(state, config);
 }
@@ -106,7 +106,7 @@ BENCHMARK(BM_OnLaunchWhenAllFits)->Arg(0)->Arg(9100);
 // A window moves at every second visit; the mean time of a launch includes those decisions.
 void BM_OnLaunchWhenStreaming(benchmark::State& state) {
   PolicyConfig config;
-  config.kind = PolicyKind::kSuperpipeline;
+  config.kind = PolicyKind::kSuperpipelinePaper;
   config.k = 4;
   config.k_prime = 2;
   run(state, config);
@@ -212,7 +212,7 @@ BENCHMARK(BM_OnLaunchOfAutoOnTwoStreams)->Arg(0)->Arg(1)->Arg(2);
 // Before anything repeats: each launch is recorded and searched for a period.
 void BM_OnLaunchWhileLearning(benchmark::State& state) {
   PolicyConfig config;
-  config.kind = PolicyKind::kSuperpipeline;
+  config.kind = PolicyKind::kSuperpipelinePaper;
   config.k = 4;
   PolicyEngine engine(config);
   for (std::uint32_t id = 0; id < 10000; ++id) {
@@ -235,7 +235,7 @@ BENCHMARK(BM_OnLaunchWhileLearning);
 // One launch over and over, as a kernel benchmark does: there is no order to learn.
 void BM_OnLaunchOfOneKernel(benchmark::State& state) {
   PolicyConfig config;
-  config.kind = PolicyKind::kSuperpipeline;
+  config.kind = PolicyKind::kSuperpipelinePaper;
   config.k = 4;
   PolicyEngine engine(config);
   std::vector<BufferId> buffers;
@@ -285,7 +285,7 @@ BENCHMARK(BM_LearnPassWithALaunchOfAllLayers)->Arg(100)->Arg(1000)->Arg(10000);
 void BM_OnLaunchOfAllLayers(benchmark::State& state) {
   const Workload workload = fused_workload(static_cast<std::uint32_t>(state.range(0)));
   PolicyConfig config;
-  config.kind = PolicyKind::kSuperpipeline;
+  config.kind = PolicyKind::kSuperpipelinePaper;
   config.k = static_cast<int>(state.range(0));
   PolicyEngine engine = workload.start(config);
   if (!engine.learned().layers_known) {

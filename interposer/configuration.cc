@@ -45,7 +45,6 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
   } else if (values.given(SettingId::kGpuMem) != nullptr) {
     kind = PolicyKind::kAuto;
   }
-  if (k == 1 && kind == PolicyKind::kSuperpipeline) kind = PolicyKind::kNaive;
   configuration.policy = kind;
   if (kind == PolicyKind::kResident) return;
   configuration.k = k;

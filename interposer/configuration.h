@@ -37,7 +37,7 @@ struct Configuration {
   Configuration();
   /// What `values` say.
   ///
-  /// With k or a budget the default policy is superpipeline, else resident; k = 1 is naive; k' is
+  /// With k the default policy is superpipeline, with a budget auto, else resident; k' is
   /// max(1, k/2) where it is not given. With the policy resident, k and the budget have no effect.
   explicit Configuration(const SettingValues& values);
 

@@ -257,6 +257,8 @@ LiveFigures ManagedContext::live_figures() const {
   if (counts_layers(configuration_.policy)) {
     figures.k =
         static_cast<std::uint32_t>(learned.k > 0 ? learned.k : configuration_.k.value_or(0));
+  }
+  if (moves_windows(configuration_.policy)) {
     figures.k_prime = static_cast<std::uint32_t>(
         learned.k_prime > 0 ? learned.k_prime : configuration_.k_prime.value_or(0));
   }
@@ -288,7 +290,9 @@ ResidencyOptions ManagedContext::residency_options() {
   if (configuration_.gpu_mem || configuration_.budget_is_free_memory()) {
     options.policy.budget = budget_;
     options.policy.budget_is_promise = configuration_.gpu_mem.has_value();
-    options.piece_size = piece_size_for(budget_, device_memory_.granularity());
+  }
+  if (moves_pieces(options.policy.kind)) {
+    options.piece_size = piece_size_for(options.policy.budget, device_memory_.granularity());
   }
   // Who wants a timeline wants the launches on it, too.
   options.policy_waits = configuration_.budget_is_free_memory() &&

@@ -12,8 +12,6 @@ constexpr int kMostPassedOver = 16;
 constexpr std::size_t kMostUsesTried = 4;
 constexpr int kMostTrust = 3;
 constexpr double kConfidenceStep = 1.0 / 16;
-// Launches for which the place has to have stayed before one that fits counts as foreseen.
-constexpr std::uint64_t kForesight = 4;
 constexpr double kSurenessStep = 1.0 / 4;
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "policy/policy.h"
 
+#include "policy/layer_bound_replay.h"
 #include "policy/pull_policies.h"
 #include "policy/resident_policy.h"
 #include "policy/window_policy.h"
@@ -8,8 +9,9 @@ namespace superpipe {
 
 std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
   switch (config.kind) {
-    case PolicyKind::kNaive:
     case PolicyKind::kSuperpipeline:
+      return std::make_unique<LayerBoundReplay>(config);
+    case PolicyKind::kNaive:
     case PolicyKind::kSuperpipelinePaper:
       return std::make_unique<WindowPolicy>(config);
     case PolicyKind::kLru:

@@ -31,6 +31,16 @@ enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper, 
   return kind == PolicyKind::kLru || kind == PolicyKind::kAuto;
 }
 
+/// Whether the policy moves windows of k layers, k' at a time.
+[[nodiscard]] constexpr bool moves_windows(PolicyKind kind) {
+  return kind == PolicyKind::kNaive || kind == PolicyKind::kSuperpipelinePaper;
+}
+
+/// Whether residency asks the policy for each piece of a buffer that moves.
+[[nodiscard]] constexpr bool moves_pieces(PolicyKind kind) {
+  return counts_bytes(kind) || kind == PolicyKind::kSuperpipeline;
+}
+
 /// Whether the policy writes back all that it evicts, changed or not, as the published method does.
 [[nodiscard]] constexpr bool writes_back_all(PolicyKind kind) {
   return kind == PolicyKind::kSuperpipelinePaper;
@@ -47,8 +57,9 @@ enum class PolicyKind { kResident, kNaive, kSuperpipeline, kSuperpipelinePaper, 
 /// have a budget.
 struct PolicyConfig {
   PolicyKind kind = PolicyKind::kResident;
-  std::optional<int> k;         ///< layers kept on the device; >= 1
-  std::optional<int> k_prime;   ///< layers moved at a time; 1 <= k_prime < k (naive: ignored)
+  std::optional<int> k;  ///< layers kept on the device; >= 1
+  /// Layers moved at a time, if moves_windows(); 1 <= k_prime < k. kNaive moves k, whatever it is.
+  std::optional<int> k_prime;
   std::optional<Bytes> budget;  ///< device bytes of managed, cached, pooled, pass-through together
   /// The budget is a promise to the user; else it is what there seemed to be, and a launch that
   /// needs more may try to get it.
@@ -109,16 +120,15 @@ class PolicyEngine {
   void on_passthrough_bytes(Bytes bytes);
 
   /// The user allows `budget` device bytes from now on, as a promise, whatever the budget was. A
-  /// policy that counts layers takes the k that fits, at once if less does and as a pass begins if
-  /// more does. REQUIRES: the configuration has a budget and no k.
+  /// policy of which moves_windows() holds takes the k that fits, at once if less does and as a
+  /// pass begins if more does. REQUIRES: the configuration has a budget and no k.
   void set_budget(Bytes budget);
 
   /// A launch is about to be submitted. Amortised O(buffers of the launch + what is moved).
   [[nodiscard]] Decision on_launch(const Access& access);
 
   /// The policy that residency has to ask for each transfer, and to tell of each (AutoPolicy's
-  /// functions from on_brought() on): of `auto` and `lru`. Null for the others: on_launch()
-  /// decides.
+  /// functions from on_brought() on), if moves_pieces(). Null for the others: on_launch() decides.
   [[nodiscard]] AutoPolicy* puller();
   [[nodiscard]] const AutoPolicy* puller() const;
 
@@ -144,7 +154,7 @@ class PolicyEngine {
   struct Learned {
     bool layers_known = false;
     int k = 0;                       ///< as scheduled now; 0 while unknown, or without layers
-    int k_prime = 0;                 ///< the same
+    int k_prime = 0;                 ///< the same, if moves_windows(), else 0
     std::vector<Bytes> layer_bytes;  ///< footprint per layer, in order of first access
     Bytes pass_bytes;                ///< W: persistent bytes of one pass
     Bytes largest_piece;             ///< u: the largest piece moved at once
@@ -163,7 +173,7 @@ class PolicyEngine {
   /// The part of learned() that is always at hand.
   struct Outline {
     std::size_t layers = 0;  ///< 0 while unknown
-    int k = 0, k_prime = 0;  ///< as scheduled now; 0 while unknown
+    int k = 0, k_prime = 0;  ///< as Learned's
     Bytes pass_bytes;        ///< W: persistent bytes of one pass; 0 while unknown
   };
   /// O(1); allocates nothing.

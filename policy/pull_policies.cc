@@ -29,9 +29,18 @@ void ReplayPolicy::on_free(BufferId id) {
   puller_.on_free(id);
 }
 
-Decision ReplayPolicy::on_launch(const Access& access) {
-  (void)history_.on_launch(access.buffers);
+Bytes ReplayPolicy::observe(const Access& access) {
   puller_.on_launch(access.kernel, access.buffers, access.stream);
+  return history_.on_launch(access.buffers);
+}
+
+Bytes ReplayPolicy::footprint_of(BufferId id) const {
+  const BufferHistory::Buffer* const buffer = history_.find(id);
+  return buffer == nullptr ? Bytes{} : buffer->footprint;
+}
+
+Decision ReplayPolicy::on_launch(const Access& access) {
+  (void)observe(access);
   return {};
 }
 

@@ -28,7 +28,7 @@ class LruPolicy final : public ResidentPolicy {
 };
 
 /// `auto`: its replay of the past tells the next uses, and where passes begin. It knows no layers.
-class ReplayPolicy final : public Policy {
+class ReplayPolicy : public Policy {
  public:
   ReplayPolicy() = default;
   /// It expects what was recorded.
@@ -50,6 +50,15 @@ class ReplayPolicy final : public Policy {
     return outline;
   }
   [[nodiscard]] AutoPolicy* puller() override { return &puller_; }
+
+ protected:
+  /// Learns from the launch. @return the footprints of all that it names.
+  Bytes observe(const Access& access);
+  [[nodiscard]] const StreamReplays& replay() const { return puller_.replay(); }
+  /// Of a buffer that exists; else zero.
+  [[nodiscard]] Bytes footprint_of(BufferId id) const;
+  /// The footprint of the largest buffer that exists. O(ids).
+  [[nodiscard]] Bytes largest_live() const { return history_.largest(); }
 
  private:
   BufferHistory history_;

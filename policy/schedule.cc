@@ -6,37 +6,20 @@ namespace superpipe {
 
 std::optional<Window> window_at(const WindowSchedule& schedule, std::uint64_t visit) {
   const std::uint64_t position = visit % schedule.visits;
-  switch (schedule.kind) {
-    case WindowKind::kNaive:
-      if (position % schedule.k != 0) return std::nullopt;
-      break;
-    case WindowKind::kSuperpipeline:
-      if (visit % schedule.k_prime != 0) return std::nullopt;
-      break;
-    case WindowKind::kSuperpipelinePaper:
-      if (position % schedule.k_prime != 0) return std::nullopt;
-      break;
-  }
+  const bool is_naive = schedule.kind == WindowKind::kNaive;
+  if (position % (is_naive ? schedule.k : schedule.k_prime) != 0) return std::nullopt;
   Window window = window_from(schedule, visit);
-  window.wait = schedule.kind == WindowKind::kNaive ||
-                (schedule.kind == WindowKind::kSuperpipelinePaper && position == 0);
+  window.wait = is_naive || position == 0;
   return window;
 }
 
 Window window_from(const WindowSchedule& schedule, std::uint64_t visit) {
   const std::uint64_t position = visit % schedule.visits;
   const std::uint64_t left_in_pass = schedule.visits - position;
-  switch (schedule.kind) {
-    case WindowKind::kNaive:
-      // Ends where the schedule's next window begins.
-      return {visit, std::min<std::uint64_t>(schedule.k - position % schedule.k, left_in_pass),
-              true};
-    case WindowKind::kSuperpipelinePaper:
-      return {visit, std::min<std::uint64_t>(schedule.k, left_in_pass), false};
-    case WindowKind::kSuperpipeline:
-      break;
-  }
-  return {visit, schedule.k, false};
+  const bool is_naive = schedule.kind == WindowKind::kNaive;
+  // A naive one ends where the schedule's next window begins.
+  const std::uint64_t count = is_naive ? schedule.k - position % schedule.k : schedule.k;
+  return {visit, std::min(count, left_in_pass), is_naive};
 }
 
 Bytes max_window_bytes(const VisitNeeds& needs, std::span<const Bytes> item_bytes, std::size_t k) {

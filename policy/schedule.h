@@ -14,14 +14,13 @@ namespace superpipe {
 /// How windows advance.
 enum class WindowKind {
   kNaive,               ///< k layers, then the next k; nothing overlaps
-  kSuperpipeline,       ///< k layers, moved on by k', over the end of a pass
-  kSuperpipelinePaper,  ///< the same within a pass; each pass begins by waiting for k layers
+  kSuperpipelinePaper,  ///< k layers, moved on by k'; each pass begins by waiting for k layers
 };
 
 /// A window schedule over the visits of a pass. REQUIRES: k >= 1; 1 <= k_prime < k unless kNaive;
 /// visits >= 1.
 struct WindowSchedule {
-  WindowKind kind = WindowKind::kSuperpipeline;
+  WindowKind kind = WindowKind::kSuperpipelinePaper;
   std::size_t k = 1;
   std::size_t k_prime = 1;  ///< kNaive: ignored
   std::size_t visits = 1;   ///< m: how many visits of layers make a pass
@@ -40,8 +39,7 @@ struct Window {
 /// begins, or nullopt if the last one stays.
 ///
 /// What lies outside the window is evicted, what is missing inside is fetched, in order. Naive: at
-/// each multiple of k within a pass. Superpipeline (Abbasi and Lim, 2024): at each multiple of k',
-/// counted over the endless sequence, so that no pass begins with a stall. As published: at each
+/// each multiple of k within a pass. As Superpipeline was published (Abbasi and Lim, 2024): at each
 /// multiple of k' within a pass, never beyond its end. Pure. O(1).
 [[nodiscard]] std::optional<Window> window_at(const WindowSchedule& schedule, std::uint64_t visit);
 

@@ -44,7 +44,7 @@ Table make_table() {
        .placeholder = "N",
        .unit = "layers",
        .default_words = "k/2, at least 1",
-       .help = "Layers moved at a time, less than k"},
+       .help = "Layers that superpipeline-paper moves at a time, less than k"},
       {.id = Id::kGpuMem,
        .kind = Kind::kSize,
        .group = SettingGroup::kMemory,
@@ -53,7 +53,8 @@ Table make_table() {
        .placeholder = "SIZE",
        .whole = "the device",
        .default_words = "with auto and lru, what the device has free when its context is made",
-       .help = "Device memory to use, the budget; policies that count layers take the k that fits"},
+       .help =
+           "Device memory to use, the budget; naive and superpipeline-paper take the k that fits"},
       {.id = Id::kHeadroom,
        .kind = Kind::kSizeOrZero,
        .group = SettingGroup::kMemory,

@@ -14,9 +14,8 @@ std::size_t choose_k(const PolicyConfig& config, const WindowDemand& demand, Byt
 }
 
 WindowKind kind_of(const PolicyConfig& config, std::size_t k) {
-  if (config.kind == PolicyKind::kNaive || k <= 1) return WindowKind::kNaive;
-  if (config.kind == PolicyKind::kSuperpipelinePaper) return WindowKind::kSuperpipelinePaper;
-  return WindowKind::kSuperpipeline;
+  const bool is_naive = config.kind == PolicyKind::kNaive || k <= 1;
+  return is_naive ? WindowKind::kNaive : WindowKind::kSuperpipelinePaper;
 }
 
 }  // namespace

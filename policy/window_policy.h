@@ -1,4 +1,4 @@
-// The policies that count in layers: naive, superpipeline and superpipeline-paper.
+// The policies that move windows of layers: naive and superpipeline-paper.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace superpipe {
 /// layer, residency fetches on demand.
 class WindowPolicy final : public Policy {
  public:
-  /// REQUIRES: counts_layers(config.kind), and as PolicyEngine.
+  /// REQUIRES: moves_windows(config.kind), and as PolicyEngine.
   explicit WindowPolicy(const PolicyConfig& config) : k_(config.k), scheduler_(config) {}
 
   void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces) override;

@@ -89,7 +89,7 @@ int RunFigures::scheduled_k() const {
 }
 
 int RunFigures::scheduled_k_prime() const {
-  if (!counts_layers(policy)) return 0;
+  if (!moves_windows(policy)) return 0;
   return residency.learned.k_prime > 0 ? residency.learned.k_prime : k_prime.value_or(0);
 }
 

@@ -75,8 +75,10 @@ std::string summary_text(const RunFigures& figures, const PassTimes& times,
   const ResidencyStats& stats = figures.residency;
   std::string text = "superpipe: policy " + std::string(name_of(figures.policy));
   if (counts_layers(figures.policy)) {
-    text += ", k " + std::to_string(figures.scheduled_k()) + ", k' " +
-            std::to_string(figures.scheduled_k_prime());
+    text += ", k " + std::to_string(figures.scheduled_k());
+  }
+  if (moves_windows(figures.policy)) {
+    text += ", k' " + std::to_string(figures.scheduled_k_prime());
   }
   if (stats.learned.layers_known) {
     text += ", layers " + std::to_string(stats.learned.layer_bytes.size());

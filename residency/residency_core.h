@@ -247,10 +247,10 @@ struct ResidencyCore final : PieceListener {
     return moves && may_ask_policy() ? policy.puller() : nullptr;
   }
 
-  /// The size of the pieces into which a buffer of `footprint` is cut: a policy that moves layers
-  /// moves buffers whole.
+  /// The size of the pieces into which a buffer of `footprint` is cut: a policy that moves windows
+  /// of layers moves buffers whole.
   [[nodiscard]] Bytes piece_size_of(Bytes footprint) const {
-    const bool cuts = options.piece_size > Bytes{} && counts_bytes(options.policy.kind);
+    const bool cuts = options.piece_size > Bytes{} && moves_pieces(options.policy.kind);
     return cuts ? std::min(options.piece_size, footprint) : footprint;
   }
 

@@ -26,8 +26,8 @@ struct ResidencyOptions {
   /// quarters of the limit, or something has to go: before, a launch costs no more than without a
   /// policy, and no pass is known.
   bool policy_waits = false;
-  /// The size of the pieces that a policy which counts bytes moves: a multiple of the granule. 0:
-  /// buffers move whole, as under all other policies.
+  /// The size of the pieces that a policy moves of which moves_pieces() holds: a multiple of the
+  /// granule. 0: buffers move whole.
   Bytes piece_size;
   /// Address space to reserve; a half, a quarter, ... where the device has not that much.
   Bytes arena_size = 1024_GiB;

@@ -61,7 +61,9 @@ void ShownLayers::look() noexcept try {
 
 std::optional<ShownLayers::Grouping> ShownLayers::begin() {
   const AutoPolicy* const puller = core_.policy.puller();
-  if (core_.stopped || core_.abandoned || puller == nullptr || !puller->foresees()) {
+  const bool policy_has_some = core_.policy.outline().layers > 0;
+  if (core_.stopped || core_.abandoned || puller == nullptr || !puller->foresees() ||
+      policy_has_some) {
     return std::nullopt;
   }
   const StreamReplays& replay = puller->replay();

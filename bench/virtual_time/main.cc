@@ -109,13 +109,11 @@ Row run_row(const WorkloadEntry& entry, const PassTrace& trace, const Options& o
   experiment.policy = *policy_from_name(policy);
   experiment.maps_early = options.maps_early;
   experiment.k = room.k;
-  if (!room.k) {
-    experiment.budget = Bytes{static_cast<std::uint64_t>(peak * room.percent / 100)};
-    experiment.piece_size = piece_size_for(experiment.budget, experiment.device.granularity);
-  }
-  if (options.piece_mib) {
-    experiment.piece_size = Bytes{static_cast<std::uint64_t>(*options.piece_mib * (1 << 20))};
-  }
+  if (!room.k) experiment.budget = Bytes{static_cast<std::uint64_t>(peak * room.percent / 100)};
+  const auto budget = room.k ? std::nullopt : std::optional(experiment.budget);
+  experiment.piece_size = options.piece_mib
+                              ? Bytes{static_cast<std::uint64_t>(*options.piece_mib * (1 << 20))}
+                              : piece_size_for(budget, experiment.device.granularity);
   const auto begun = std::chrono::steady_clock::now();
   if (options.planned) {
     experiment.recorded = record_first_pass(entry.make, experiment);

@@ -82,18 +82,18 @@ def layers(n: int, mib: int, *more: str, passes: int = 4) -> list:
 
 
 def schedules(n: int) -> list[tuple[str, ...]]:
-    """The flags of superpipeline with every k from 1 to n and every k' from 1 to k-1, and of the
-    other policies with some."""
-    flags = [("--k", "1")]
-    flags += [("--k", str(k), "--k-prime", str(k_prime)) for k in range(2, n + 1)
-              for k_prime in range(1, k)]
+    """The flags of superpipeline with every k from 1 to n, of superpipeline-paper with every k from
+    2 to n and every k' from 1 to k-1 too, and of the other policies with some."""
+    flags = [("--k", str(k)) for k in range(1, n + 1)]
+    flags += [("--policy", "superpipeline-paper", "--k", str(k), "--k-prime", str(k_prime))
+              for k in range(2, n + 1) for k_prime in range(1, k)]
     return flags + some_schedules(n)[2:]
 
 
 def some_schedules(n: int) -> list[tuple[str, ...]]:
     """The least and the most room that policies have, and a window of which as little moves at a
     time as can be, or as much."""
-    return [("--k", "2", "--k-prime", "1"), ("--k", str(n - 1), "--k-prime", str(n - 2)),
+    return [("--k", "2"), ("--k", str(n - 1)),
             ("--policy", "resident"),
             ("--policy", "naive", "--k", "1"), ("--policy", "naive", "--k", str(n - 1)),
             ("--policy", "superpipeline-paper", "--k", "1"),

@@ -39,7 +39,7 @@ once with each budget. "same" is the same bytes out of the device, the same outp
 code. "refused" is a launch, or small allocations, that alone need more than the budget, with how
 much they need; the program is told so. The budget is a part of the peak: 100, 50 and 25 %, in this
 order, and, where auto refuses 25 %, the smallest with which it runs, to within 3 %. The policies
-are `auto`, `lru` and `superpipeline` with as many layers as fit (k). "not run" is what has not
+are `auto`, `lru` and `superpipeline` with the same budget (k). "not run" is what has not
 been tried yet.
 """
 

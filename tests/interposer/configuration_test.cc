@@ -132,10 +132,10 @@ TEST(ReadConfiguration, RoundsDefaultKPrimeDownButNotBelowOne) {
   EXPECT_THAT(read({{"SUPERPIPE_K", "3"}}).configuration.k_prime, Optional(1));
 }
 
-TEST(ReadConfiguration, IsNaiveWhenKIsOne) {
+TEST(ReadConfiguration, IsSuperpipelineWhenKIsOne) {
   const auto read_back = read({{"SUPERPIPE_K", "1"}});
   ASSERT_TRUE(read_back.ok());
-  EXPECT_EQ(read_back.configuration.policy, PolicyKind::kNaive);
+  EXPECT_EQ(read_back.configuration.policy, PolicyKind::kSuperpipeline);
   EXPECT_EQ(read_back.configuration.k_prime, std::nullopt);
 }
 

@@ -74,7 +74,7 @@ class BudgetFixture : public ManagedFixture {
   static constexpr Bytes kHeadroom = 2_MiB;
 
   void configure(Configuration& configuration) override {
-    configuration.policy = PolicyKind::kSuperpipeline;
+    configuration.policy = PolicyKind::kNaive;
     configuration.gpu_mem = SizeSpec::of_bytes(kBudget);
     configuration.headroom = SizeSpec::of_bytes(kHeadroom);
   }

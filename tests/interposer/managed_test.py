@@ -218,7 +218,7 @@ class ManagedTest(ManagedCase):
 
     def test_the_summary_is_printed_when_asked_for(self):
         run = self.run_managed("forward", SUPERPIPE_K=2, SUPERPIPE_SUMMARY=1)
-        self.assertIn("policy superpipeline, k 2, k' 1", run.errors)
+        self.assertIn("policy superpipeline, k 2, layers ", run.errors)
         self.assertIn("peak device memory", run.errors)
 
     def test_off_leaves_the_driver_alone(self):

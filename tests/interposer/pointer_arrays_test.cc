@@ -185,7 +185,7 @@ TEST_F(PointerArraysTest, ReadsArraysInUnifiedMemoryThatTheHostCanReadBesideTheD
 class PointerArrayHooksTest : public PointerArraysTest {
  protected:
   void configure(Configuration& configuration) override {
-    configuration.policy = PolicyKind::kSuperpipeline;
+    configuration.policy = PolicyKind::kNaive;
     configuration.gpu_mem = SizeSpec::of_bytes(64_MiB);
     configuration.headroom = SizeSpec::of_bytes(2_MiB);
   }

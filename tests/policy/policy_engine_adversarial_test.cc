@@ -18,10 +18,10 @@ std::vector<PolicyConfig> all_configs() {
   return {PolicyConfig{},
           with_k(PolicyKind::kNaive, 1),
           with_k(PolicyKind::kNaive, 3),
-          with_k(PolicyKind::kSuperpipeline, 2, 1),
-          with_k(PolicyKind::kSuperpipeline, 4, 3),
+          with_k(PolicyKind::kSuperpipelinePaper, 2, 1),
+          with_k(PolicyKind::kSuperpipelinePaper, 4, 3),
           with_k(PolicyKind::kSuperpipelinePaper, 4, 2),
-          with_budget(PolicyKind::kSuperpipeline, 200_MiB),
+          with_budget(PolicyKind::kSuperpipelinePaper, 200_MiB),
           with_budget(PolicyKind::kNaive, 120_MiB)};
 }
 
@@ -94,7 +94,7 @@ TEST(AdversarialProgram, TwoModelsInTurnsAreOnePass) {
     for (BufferId& id : launch.buffers) id = BufferId{index_of(id) + shift};
     program.pass.push_back(launch);
   }
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 4);
@@ -108,7 +108,7 @@ TEST(AdversarialProgram, TwoModelsInTurnsAreOnePass) {
 TEST(AdversarialProgram, SecondModelThatStartsLateIsLearnedToo) {
   const Program first = forward_program(8);
   const Program second = forward_program(12);
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   residency.load(first);
   residency.load(second, 100);
@@ -150,7 +150,7 @@ TEST(AdversarialProgram, OneBlockUsedTwelveTimesBehindAnEmbedding) {
 
 TEST(AdversarialProgram, TransientsWithNewIdsEveryLaunchDoNotDisturb) {
   const Program program = forward_program(10);
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 3, 1));
   ObedientResidency residency(engine);
   residency.load(program);
   std::uint32_t next = 100;
@@ -172,7 +172,7 @@ TEST(AdversarialProgram, TransientsWithNewIdsEveryLaunchDoNotDisturb) {
 
 TEST(AdversarialProgram, InputsUploadedAndFreedEveryPassDoNotDisturb) {
   const Program program = forward_program(10);
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 3, 1));
   ObedientResidency residency(engine);
   residency.load(program);
   for (std::uint32_t pass = 0; pass < 20; ++pass) {

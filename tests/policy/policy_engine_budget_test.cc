@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 TEST(PolicyEngine, ChoosesTheLargestKThatFitsTheBudget) {
   const Program program = forward_program(16);
-  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 5 * 16_MiB + 2_MiB + 3_MiB));
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipelinePaper, 5 * 16_MiB + 2_MiB + 3_MiB));
   EXPECT_TRUE(engine.limit_is_hard());
   engine.on_passthrough_bytes(3_MiB);
   ObedientResidency residency(engine);
@@ -35,7 +35,7 @@ TEST(PolicyEngine, ChoosesTheLargestKThatFitsTheBudget) {
 
 TEST(PolicyEngine, ChoosesSmallerKWhenPassThroughBytesGrow) {
   const Program program = forward_program(16);
-  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 6 * 16_MiB + 2_MiB));
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipelinePaper, 6 * 16_MiB + 2_MiB));
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 4);
@@ -51,7 +51,7 @@ TEST(PolicyEngine, ChoosesSmallerKWhenPassThroughBytesGrow) {
 
 TEST(PolicyEngine, IsNaiveWithOneLayerWhenTheBudgetHoldsNoTwo) {
   const Program program = forward_program(8);
-  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, 24_MiB));
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipelinePaper, 24_MiB));
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 4);
@@ -61,7 +61,7 @@ TEST(PolicyEngine, IsNaiveWithOneLayerWhenTheBudgetHoldsNoTwo) {
 
 TEST(PolicyEngine, MovesNothingWhenTheBudgetHoldsAll) {
   const Program program = forward_program(8);
-  PolicyEngine engine(with_budget(PolicyKind::kSuperpipeline, program.total()));
+  PolicyEngine engine(with_budget(PolicyKind::kSuperpipelinePaper, program.total()));
   ObedientResidency residency(engine);
   residency.load(program);
   residency.run(program, 6);
@@ -70,7 +70,7 @@ TEST(PolicyEngine, MovesNothingWhenTheBudgetHoldsAll) {
 }
 
 TEST(PolicyEngine, CountsTransientsBesideTheWindow) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(8);
   residency.load(program);
@@ -88,7 +88,7 @@ TEST(PolicyEngine, CountsTransientsBesideTheWindow) {
 }
 
 TEST(ChooseVictims, TakesLeastRecentlyUsedWhenNothingIsKnown) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2));
   std::vector<BufferId> all;
   for (std::uint32_t id = 0; id < 4; ++id) {
     engine.on_allocate(BufferId{id}, 4_MiB);
@@ -104,7 +104,7 @@ TEST(ChooseVictims, TakesLeastRecentlyUsedWhenNothingIsKnown) {
 }
 
 TEST(ChooseVictims, TakesFurthestNextUseWhenTheOrderIsKnown) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(8);  // weights 2 to 9
   residency.load(program);
@@ -123,7 +123,7 @@ TEST(ChooseVictims, TakesFurthestNextUseWhenTheOrderIsKnown) {
 }
 
 TEST(ChooseVictims, TakesAnIdleTransientFirst) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(8);
   residency.load(program);

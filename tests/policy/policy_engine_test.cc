@@ -46,11 +46,11 @@ TEST(PolicyEngine, OfAutoAndLruIsAskedAndDecidesNothingItself) {
     EXPECT_EQ(engine.learned().layers_known, kind == PolicyKind::kLru) << "for reports";
     EXPECT_EQ(engine.puller()->next_target().has_value(), kind == PolicyKind::kAuto);
   }
-  EXPECT_EQ(PolicyEngine(with_k(PolicyKind::kSuperpipeline, 4, 2)).puller(), nullptr);
+  EXPECT_EQ(PolicyEngine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2)).puller(), nullptr);
 }
 
 TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
@@ -67,7 +67,7 @@ TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
 
 // It is told at each free, under the lock of all launches.
 TEST(PolicyEngine, TellsThePassThatItHasLearnedWithoutACopyOfIt) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
@@ -79,7 +79,7 @@ TEST(PolicyEngine, TellsThePassThatItHasLearnedWithoutACopyOfIt) {
 }
 
 TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
@@ -95,7 +95,7 @@ TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
 }
 
 TEST(PolicyEngine, NeverExceedsItsLimitFromTheFirstLaunch) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
@@ -105,7 +105,7 @@ TEST(PolicyEngine, NeverExceedsItsLimitFromTheFirstLaunch) {
 }
 
 TEST(PolicyEngine, CountsPassesAndSaysWhereTheyBegin) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(6);
   residency.load(program);
@@ -121,7 +121,7 @@ TEST(PolicyEngine, CountsPassesAndSaysWhereTheyBegin) {
 }
 
 TEST(PolicyEngine, KeepsTheLaunchesOfAPassAsLongAsItKnowsTheOrder) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(6);
   residency.load(program);
@@ -154,28 +154,6 @@ TEST(PolicyEngine, OfAutoTellsPassesFromItsReplay) {
   EXPECT_EQ(starts[3], starts[2] + 8);
   EXPECT_EQ(engine.learned().passes, starts.size() - 1);
   EXPECT_EQ(engine.learned().launches, nullptr) << "its replay remembers them";
-}
-
-TEST(PolicyEngine, ExchangesLayersAtMultiplesOfKPrimeWhenSuperpipeline) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
-  ObedientResidency residency(engine);
-  const Program program = forward_program(4);  // weights are buffers 2 to 5
-  residency.load(program);
-  residency.run(program, 4);
-  const auto launch = [&](std::size_t at) {
-    return residency.launch(program.pass[at].kernel, program.pass[at].buffers);
-  };
-  Decision decision = launch(0);
-  EXPECT_THAT(decision.evict, ElementsAre(BufferId{5}));
-  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{3}));
-  EXPECT_FALSE(decision.fetch_before_launch);
-  decision = launch(1);
-  EXPECT_THAT(decision.evict, ElementsAre(BufferId{2}));
-  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{4}));
-  launch(2);
-  decision = launch(3);  // over the end of the pass: the first layer of the next arrives
-  EXPECT_THAT(decision.evict, ElementsAre(BufferId{4}));
-  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}));
 }
 
 TEST(PolicyEngine, ReplacesAllLayersAndWaitsWhenNaive) {
@@ -223,8 +201,8 @@ TEST(PolicyEngine, LoadsFirstLayersOfEachPassAndWaitsWhenAsPublished) {
   EXPECT_THAT(decision.fetch, IsEmpty());  // nothing of the next pass
 }
 
-TEST(PolicyEngine, IsNaiveWhenSuperpipelineHasOneLayer) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 1));
+TEST(PolicyEngine, IsNaiveAsPublishedWithOneLayer) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(4);
   residency.load(program);
@@ -257,7 +235,7 @@ TEST(PolicyEngine, PromisesNothingAndHasNoLimitWhenResident) {
 }
 
 TEST(PolicyEngine, LimitsToKTimesTheLargestNeedBeforeLayersAreKnown) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 3));
   engine.on_allocate(BufferId{0}, 8_MiB);
   EXPECT_EQ(engine.managed_limit(), 24_MiB);
   engine.on_allocate(BufferId{1}, 4_MiB);
@@ -269,7 +247,7 @@ TEST(PolicyEngine, LimitsToKTimesTheLargestNeedBeforeLayersAreKnown) {
 }
 
 TEST(PolicyEngine, GroupsThirtyTwoLayersAndThreeUnitsWhenLlamaLike) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = llama_program(32);
   residency.load(program);
@@ -286,7 +264,7 @@ TEST(PolicyEngine, GroupsThirtyTwoLayersAndThreeUnitsWhenLlamaLike) {
 }
 
 TEST(PolicyEngine, TellsInOutlineWhatItLearned) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
@@ -308,7 +286,7 @@ TEST(PolicyEngine, TellsInOutlineWhatItLearned) {
 }
 
 TEST(PolicyEngine, PutsGradientsAndMomentsIntoTheirLayersWhenTraining) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 3, 1));
   ObedientResidency residency(engine);
   const Program program = training_program(12);
   residency.load(program);
@@ -325,7 +303,7 @@ TEST(PolicyEngine, PutsGradientsAndMomentsIntoTheirLayersWhenTraining) {
 
 TEST(PolicyEngine, RegroupsBuffersThatTheFirstPassAllocated) {
   // Optimizer states appear at the first update, after the weights have been used.
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 3, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 3, 1));
   ObedientResidency residency(engine);
   const Program program = training_program(8);
   for (std::uint32_t id = 0; id < 9; ++id) {
@@ -351,7 +329,7 @@ TEST(PolicyEngine, RegroupsBuffersThatTheFirstPassAllocated) {
 }
 
 TEST(PolicyEngine, LearnsPassWhoseWeightsWereMadeOnTheDevice) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   Program program = forward_program(32);
   program.host_written.clear();
@@ -366,7 +344,7 @@ TEST(PolicyEngine, LearnsPassWhoseWeightsWereMadeOnTheDevice) {
 }
 
 TEST(PolicyEngine, SurvivesOneOffLaunchesBeforeTheLoop) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(6);
   residency.load(program);
@@ -383,7 +361,7 @@ TEST(PolicyEngine, SurvivesOneOffLaunchesBeforeTheLoop) {
 
 TEST(PolicyEngine, TakesOtherKernelsOnTheSameLayersForTheSameOrder) {
   // Attention kernels change with the sequence length; layers do not.
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   Program program = forward_program(6);
   residency.load(program);
@@ -396,7 +374,7 @@ TEST(PolicyEngine, TakesOtherKernelsOnTheSameLayersForTheSameOrder) {
 }
 
 TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(16);
   residency.load(program);
@@ -414,7 +392,7 @@ TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
 }
 
 TEST(PolicyEngine, FetchesTheWindowOfTheLayerThatWasJumpedTo) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(16);  // weights 2 to 17
   residency.load(program);
@@ -425,7 +403,7 @@ TEST(PolicyEngine, FetchesTheWindowOfTheLayerThatWasJumpedTo) {
 }
 
 TEST(PolicyEngine, KeepsWhatTheLaunchNamesThoughItsLayerLeaves) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   Program program;
   for (int i = 0; i < 8; ++i) program.launch(7, {program.add(16_MiB), program.add(1_MiB)});
@@ -443,7 +421,7 @@ TEST(PolicyEngine, KeepsWhatTheLaunchNamesThoughItsLayerLeaves) {
 
 TEST(PolicyEngine, TakesNoShortCycleInsideThePassForThePass) {
   // Only the embedding and two small tables come from the host; the tables are used in turns.
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   Program program;
   const BufferId x = program.add(1_MiB, false);
@@ -464,7 +442,7 @@ TEST(PolicyEngine, TakesNoShortCycleInsideThePassForThePass) {
 }
 
 TEST(PolicyEngine, IgnoresStragglerOfTheLayerBefore) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 4, 2));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(16);
   residency.load(program);
@@ -478,7 +456,7 @@ TEST(PolicyEngine, IgnoresStragglerOfTheLayerBefore) {
 }
 
 TEST(PolicyEngine, LearnsAnewWhenTheOrderChanges) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   Program program = forward_program(12);
   residency.load(program);
@@ -496,7 +474,7 @@ TEST(PolicyEngine, LearnsAnewWhenTheOrderChanges) {
 }
 
 TEST(PolicyEngine, ForgetsBuffersOfALayerThatAreFreed) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   Program program = forward_program(8);
   residency.load(program);
@@ -510,7 +488,7 @@ TEST(PolicyEngine, ForgetsBuffersOfALayerThatAreFreed) {
 }
 
 TEST(PolicyEngine, RemembersWhatItLearnedWhenTheProgramFreesAllAndEnds) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   const Program program = forward_program(6);
   residency.load(program);
@@ -522,7 +500,7 @@ TEST(PolicyEngine, RemembersWhatItLearnedWhenTheProgramFreesAllAndEnds) {
 }
 
 TEST(PolicyEngine, SharesABufferThatAllLayersUse) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipeline, 2, 1));
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
   ObedientResidency residency(engine);
   Program program = forward_program(8);
   const BufferId table = program.add(64_MiB);

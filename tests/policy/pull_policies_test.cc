@@ -99,14 +99,14 @@ TEST(ResidentPolicy, MovesNothingAndLearnsPasses) {
 }
 
 TEST(MakePolicy, KnowsEveryKind) {
-  for (const PolicyKind kind : {PolicyKind::kNaive, PolicyKind::kSuperpipeline,
-                                PolicyKind::kSuperpipelinePaper, PolicyKind::kResident}) {
+  for (const PolicyKind kind :
+       {PolicyKind::kNaive, PolicyKind::kSuperpipelinePaper, PolicyKind::kResident}) {
     EXPECT_EQ(make_policy(with_k(kind, 2))->puller(), nullptr);
   }
-  for (const PolicyKind kind : {PolicyKind::kLru, PolicyKind::kAuto}) {
+  for (const PolicyKind kind : {PolicyKind::kLru, PolicyKind::kAuto, PolicyKind::kSuperpipeline}) {
     const auto policy = make_policy(with_budget(kind, 4_MiB));
     ASSERT_NE(policy->puller(), nullptr);
-    EXPECT_EQ(policy->puller()->foresees(), kind == PolicyKind::kAuto);
+    EXPECT_EQ(policy->puller()->foresees(), kind != PolicyKind::kLru);
     EXPECT_GT(policy->managed_limit(), 1_GiB) << "until it is told what is available";
     policy->set_available(3_MiB);
     EXPECT_EQ(policy->managed_limit(), 3_MiB);

@@ -19,9 +19,9 @@ struct Eight {
 };
 
 TEST(ChooseWindows, TakesKAndKPrimeAsGiven) {
-  const WindowChoice choice = Eight{}.choose(with_k(PolicyKind::kSuperpipeline, 4, 3));
+  const WindowChoice choice = Eight{}.choose(with_k(PolicyKind::kSuperpipelinePaper, 4, 3));
   EXPECT_TRUE(choice.active);
-  EXPECT_EQ(choice.schedule.kind, WindowKind::kSuperpipeline);
+  EXPECT_EQ(choice.schedule.kind, WindowKind::kSuperpipelinePaper);
   EXPECT_EQ(choice.schedule.k, 4U);
   EXPECT_EQ(choice.schedule.k_prime, 3U);
   EXPECT_EQ(choice.schedule.visits, 8U);
@@ -30,22 +30,21 @@ TEST(ChooseWindows, TakesKAndKPrimeAsGiven) {
 }
 
 TEST(ChooseWindows, HalvesKForKPrimeWhenNotGivenOrTooLarge) {
-  EXPECT_EQ(Eight{}.choose(with_k(PolicyKind::kSuperpipeline, 5)).schedule.k_prime, 2U);
-  EXPECT_EQ(Eight{}.choose(with_k(PolicyKind::kSuperpipeline, 2)).schedule.k_prime, 1U);
-  PolicyConfig config = with_budget(PolicyKind::kSuperpipeline, 1_GiB);
+  EXPECT_EQ(Eight{}.choose(with_k(PolicyKind::kSuperpipelinePaper, 5)).schedule.k_prime, 2U);
+  EXPECT_EQ(Eight{}.choose(with_k(PolicyKind::kSuperpipelinePaper, 2)).schedule.k_prime, 1U);
+  PolicyConfig config = with_budget(PolicyKind::kSuperpipelinePaper, 1_GiB);
   config.k_prime = 6;
   EXPECT_EQ(Eight{}.choose(config, 70_MiB).schedule.k_prime, 2U);
 }
 
 TEST(ChooseWindows, IsNaiveWithOneLayer) {
-  for (const PolicyKind kind :
-       {PolicyKind::kNaive, PolicyKind::kSuperpipeline, PolicyKind::kSuperpipelinePaper}) {
+  for (const PolicyKind kind : {PolicyKind::kNaive, PolicyKind::kSuperpipelinePaper}) {
     EXPECT_EQ(Eight{}.choose(with_k(kind, 1)).schedule.kind, WindowKind::kNaive);
   }
 }
 
 TEST(ChooseWindows, MovesNothingWhenAllLayersMayStay) {
-  const WindowChoice choice = Eight{}.choose(with_k(PolicyKind::kSuperpipeline, 12));
+  const WindowChoice choice = Eight{}.choose(with_k(PolicyKind::kSuperpipelinePaper, 12));
   EXPECT_FALSE(choice.active);
   EXPECT_EQ(choice.schedule.k, 8U);
   EXPECT_EQ(choice.window_bytes, 128_MiB);
@@ -54,7 +53,7 @@ TEST(ChooseWindows, MovesNothingWhenAllLayersMayStay) {
 }
 
 TEST(ChooseWindows, TakesTheLargestKThatFitsTheRoom) {
-  const PolicyConfig config = with_budget(PolicyKind::kSuperpipeline, 1_GiB);
+  const PolicyConfig config = with_budget(PolicyKind::kSuperpipelinePaper, 1_GiB);
   EXPECT_EQ(Eight{}.choose(config, 127_MiB).schedule.k, 7U);
   EXPECT_EQ(Eight{}.choose(config, 63_MiB).schedule.k, 3U);
   EXPECT_EQ(Eight{}.choose(config, 31_MiB).schedule.k, 1U);
@@ -63,7 +62,7 @@ TEST(ChooseWindows, TakesTheLargestKThatFitsTheRoom) {
 
 TEST(ChooseWindows, HasNothingToMoveWithoutLayers) {
   const WindowChoice choice =
-      choose_windows(with_k(PolicyKind::kSuperpipeline, 4), {{}, {}, 0, {}}, 1_GiB);
+      choose_windows(with_k(PolicyKind::kSuperpipelinePaper, 4), {{}, {}, 0, {}}, 1_GiB);
   EXPECT_FALSE(choice.active);
   EXPECT_EQ(choice.schedule.k, 1U);
 }

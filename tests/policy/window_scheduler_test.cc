@@ -43,7 +43,7 @@ class Schedule {
 };
 
 TEST(WindowScheduler, DecidesNothingWhereAllLayersMayStay) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 6), 6);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 6), 6);
   EXPECT_FALSE(schedule.scheduler.is_active());
   EXPECT_TRUE(schedule.visit(0).empty());
   EXPECT_TRUE(schedule.visit(3, true).empty());
@@ -51,7 +51,7 @@ TEST(WindowScheduler, DecidesNothingWhereAllLayersMayStay) {
 }
 
 TEST(WindowScheduler, EvictsAllThatIsOutsideItsFirstWindow) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 2, 1), 5);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 2, 1), 5);
   const Decision decision = schedule.visit(1);
   EXPECT_THAT(decision.fetch, ElementsAre(BufferId{1}, BufferId{2}));
   EXPECT_THAT(decision.evict, ElementsAre(BufferId{0}, BufferId{3}, BufferId{4}))
@@ -61,16 +61,20 @@ TEST(WindowScheduler, EvictsAllThatIsOutsideItsFirstWindow) {
   EXPECT_FALSE(schedule.scheduler.has(BufferId{3}));
 }
 
-TEST(WindowScheduler, MovesItsWindowOverTheEndOfAPass) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 2, 1), 5);
+TEST(WindowScheduler, EndsItsWindowWithThePass) {
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 2, 1), 5);
   (void)schedule.visit(3);
-  const Decision decision = schedule.visit(4);
-  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{0}));
+  Decision decision = schedule.visit(4);
+  EXPECT_THAT(decision.fetch, IsEmpty());
   EXPECT_THAT(decision.evict, ElementsAre(BufferId{3}));
+  decision = schedule.visit(5);
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{0}, BufferId{1}));
+  EXPECT_THAT(decision.evict, ElementsAre(BufferId{4}));
+  EXPECT_TRUE(decision.fetch_before_launch);
 }
 
 TEST(WindowScheduler, KeepsWhatTheLaunchNamesUntilTheNextDecision) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 2, 1), 5);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 2, 1), 5);
   (void)schedule.visit(0);
   const std::array named = {BufferId{0}, BufferId{1}};
   EXPECT_THAT(schedule.scheduler.on_visit({1, false, false}, named, {}).evict, IsEmpty());
@@ -78,7 +82,7 @@ TEST(WindowScheduler, KeepsWhatTheLaunchNamesUntilTheNextDecision) {
 }
 
 TEST(WindowScheduler, BeginsAnewAfterAJump) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 4, 2), 12);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 4, 2), 12);
   (void)schedule.visit(0);
   EXPECT_TRUE(schedule.visit(1).empty());
   const Decision decision = schedule.visit(7, true);
@@ -87,7 +91,7 @@ TEST(WindowScheduler, BeginsAnewAfterAJump) {
 }
 
 TEST(WindowScheduler, EvictsWhatADemandFetchBrought) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 2, 1), 8);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 2, 1), 8);
   (void)schedule.visit(0);
   schedule.scheduler.on_use(BufferId{6});
   schedule.scheduler.on_use(BufferId{6});
@@ -96,7 +100,7 @@ TEST(WindowScheduler, EvictsWhatADemandFetchBrought) {
 }
 
 TEST(WindowScheduler, ForgetsABufferThatIsFreed) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 2, 1), 5);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 2, 1), 5);
   (void)schedule.visit(0);
   schedule.scheduler.on_free(BufferId{0});
   EXPECT_FALSE(schedule.scheduler.has(BufferId{0}));
@@ -109,7 +113,7 @@ TEST(WindowScheduler, ForgetsABufferThatIsFreed) {
 }
 
 TEST(WindowScheduler, LeavesToAnotherOrderOnlyWhatThatHas) {
-  Schedule schedule(with_k(PolicyKind::kSuperpipeline, 3, 1), 5);
+  Schedule schedule(with_k(PolicyKind::kSuperpipelinePaper, 3, 1), 5);
   (void)schedule.visit(0);
   PassOrder order = cycle_of(5);
   order.layers[1].clear();  // in no layer of the new order
@@ -124,7 +128,7 @@ TEST(WindowScheduler, LeavesToAnotherOrderOnlyWhatThatHas) {
 }
 
 TEST(WindowScheduler, FollowsTheRoom) {
-  PolicyConfig config = with_budget(PolicyKind::kSuperpipeline, 64_MiB);
+  PolicyConfig config = with_budget(PolicyKind::kSuperpipelinePaper, 64_MiB);
   Schedule schedule(config, 8, 16_MiB);
   EXPECT_EQ(schedule.scheduler.choice().schedule.k, 4U);
   (void)schedule.visit(0);

@@ -263,7 +263,7 @@ TEST(RestoreLargerPasses, LeavesPassesThatAreAsLarge) {
 
 TEST(RunFigures, TellsTheScheduledKOrTheConfiguredOne) {
   RunFigures figures;
-  figures.policy = PolicyKind::kSuperpipeline;
+  figures.policy = PolicyKind::kSuperpipelinePaper;
   EXPECT_EQ(figures.scheduled_k(), 0);
   EXPECT_EQ(figures.scheduled_k_prime(), 0);
   figures.k = 6;
@@ -274,6 +274,9 @@ TEST(RunFigures, TellsTheScheduledKOrTheConfiguredOne) {
   figures.residency.learned.k_prime = 2;
   EXPECT_EQ(figures.scheduled_k(), 4);
   EXPECT_EQ(figures.scheduled_k_prime(), 2);
+  figures.policy = PolicyKind::kSuperpipeline;
+  EXPECT_EQ(figures.scheduled_k(), 4);
+  EXPECT_EQ(figures.scheduled_k_prime(), 0) << "it moves pieces";
   figures.policy = PolicyKind::kResident;
   EXPECT_EQ(figures.scheduled_k(), 0);
   EXPECT_EQ(figures.scheduled_k_prime(), 0);

@@ -23,7 +23,7 @@ std::string summary_text(const RunFigures& figures) {
 TEST(SummaryText, SaysWhatAUserAsksFor) {
   EXPECT_THAT(
       summary_text(streaming_run()),
-      AllOf(HasSubstr("policy superpipeline, k 2, k' 1, layers 8"),
+      AllOf(HasSubstr("policy superpipeline, k 2, layers 8"),
             HasSubstr("peak device memory 38 MiB (without superpipe 134 MiB), 72 % less"),
             HasSubstr("moved 144 MiB to the device"),
             HasSubstr("3 passes of 2000.00 ms, 1.33 times the physical bound of 1500.00 ms, "

@@ -66,7 +66,7 @@ class CoreTest : public ::testing::Test {
  protected:
   static ResidencyOptions options_of(std::uint64_t budget_pages) {
     ResidencyOptions options;
-    options.policy.kind = PolicyKind::kSuperpipeline;
+    options.policy.kind = PolicyKind::kNaive;
     options.policy.budget = Bytes{budget_pages * kGranule.count()};
     options.arena_size = 64_MiB;
     options.host_limit = 64_MiB;

@@ -15,7 +15,7 @@ namespace superpipe::testing {
 
 inline constexpr std::uint64_t kPage = 4096;
 
-inline PolicyConfig budget_of(std::uint64_t pages, PolicyKind kind = PolicyKind::kSuperpipeline) {
+inline PolicyConfig budget_of(std::uint64_t pages, PolicyKind kind = PolicyKind::kNaive) {
   PolicyConfig config;
   config.kind = kind;
   config.budget = Bytes{pages * kPage};

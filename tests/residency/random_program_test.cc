@@ -84,7 +84,7 @@ std::vector<Setting> settings() {
       {"naive-12-pages", with_budget(PolicyKind::kNaive, 12)},
       {"paper-14-pages", with_budget(PolicyKind::kSuperpipelinePaper, 14)},
       {"superpipeline-k3-1", with_k(PolicyKind::kSuperpipeline, 3, 1)},
-      {"superpipeline-k4-2", with_k(PolicyKind::kSuperpipeline, 4, 2)},
+      {"superpipeline-k4-in-pieces", with_k(PolicyKind::kSuperpipeline, 4, 2), false, 1},
       {"naive-k2", with_k(PolicyKind::kNaive, 2, 1)},
       {"paper-k4-2", with_k(PolicyKind::kSuperpipelinePaper, 4, 2)},
       {"auto-12-pages", with_budget(PolicyKind::kAuto, 12)},

@@ -60,7 +60,7 @@ TEST_F(ResidencyManagerTest, KeepsTheBudgetAndTheContentOverPasses) {
 }
 
 TEST_F(ResidencyManagerTest, FetchesBeforeTheLaunchNeedsItOnceTheOrderIsKnown) {
-  make(budget_of(6));
+  make(budget_of(6, PolicyKind::kSuperpipelinePaper));
   std::vector<Address> layers;
   for (int i = 0; i < 12; ++i) layers.push_back(load(1, i));
   const auto pass = [&] {

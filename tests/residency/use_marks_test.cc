@@ -181,7 +181,7 @@ TEST_F(UseMarksTest, WhileAllFitsNoneIsMade) {
 
 class UseMarksOfLayersTest : public UseMarksTest {
  protected:
-  UseMarksOfLayersTest() : UseMarksTest(PolicyKind::kSuperpipeline) {}
+  UseMarksOfLayersTest() : UseMarksTest(PolicyKind::kNaive) {}
 };
 
 TEST_F(UseMarksOfLayersTest, PoliciesThatMoveLayersNeedNone) {

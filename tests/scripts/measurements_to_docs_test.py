@@ -41,7 +41,7 @@ def a_check() -> dict[str, dict]:
     base = {"simulated": False, "device": GPU, "status": "passed", "reason": ""}
     loads = ("memory", "balanced")
     examples = {"link/before": cell(h2d_bytes_per_second=55e9, d2h_bytes_per_second=52e9), "minilm/k2": layers_cell(k=2)}
-    examples |= {f"layers/{load}/k{k}-{k // 2}": layers_cell(k=k, k_prime=k // 2) for load in loads for k in (2, 4, 8)}
+    examples |= {f"layers/{load}/k{k}": layers_cell(k=k, k_prime=0) for load in loads for k in (2, 4, 8)}
     examples |= {f"layers/{load}/budget{percent}": layers_cell(percent=percent) for load in loads
                  for percent in (10, 25, 50, 75, 90, 100)}
     torch = {f"{script}/{name}": cell(digests=["a"], pass_ms=5.0, stats={"h2d_bytes": 1 << 20, "tensor_maps": 3}, percent=name)

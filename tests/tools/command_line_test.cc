@@ -201,7 +201,7 @@ TEST(HelpEnd, FitsAWindowAndNamesExamplesAndExitCodes) {
     EXPECT_THAT(end, HasSubstr("; 2 bad")) << subcommand.name;
   }
   EXPECT_THAT(help_end(named(command, "run").manual),
-              AllOf(HasSubstr("superpipe run --gpu-mem 6G -- ./train"),
+              AllOf(HasSubstr("superpipe run --gpu-mem 6G -- python generate.py"),
                     HasSubstr("the command's own; 2 bad usage; 125 superpipe cannot run here")));
 }
 

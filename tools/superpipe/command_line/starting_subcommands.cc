@@ -156,15 +156,14 @@ class RunSubcommand final : public StartingSubcommand {
         .synopsis = "[FLAGS] -- COMMAND [ARGUMENTS...]",
         .description =
             {"Puts superpipe's library in front of the CUDA driver and replaces itself by COMMAND. "
-             "The library learns which buffers each kernel uses, keeps k of the model's layers on "
-             "the device and the rest in host memory, and brings every layer back before it is "
+             "The library learns which buffers each kernel uses, keeps a part of the model on the "
+             "device and the rest in host memory, and brings every buffer back before it is "
              "needed. Results are bit-identical.",
              "A bad flag is refused before anything starts. A bad variable is said in one line, "
              "and the program runs without superpipe."},
         .examples =
-            {{"superpipe run --k 4 --k-prime 2 -- python generate.py",
-              "4 layers on the device, moved 2 at a time"},
-             {"superpipe run --gpu-mem 6G -- ./train", "as many layers as 6 GiB hold"},
+            {{"superpipe run --gpu-mem 6G -- python generate.py", "with 6 GiB of the device"},
+             {"superpipe run --k 4 -- ./train", "with as much of the device as 4 layers take"},
              {R"(superpipe run --simulate --k 2 -- superpipe-minilm "one sentence" "another")",
               "without a GPU, on a simulated one"}},
         .notes = with_rare_flags(

@@ -75,7 +75,8 @@ class PlanSubcommand final : public Subcommand {
     complete_with(add(plan, "--policy", options_.policies, "Policies (default: auto)", "NAME,..."),
                   policies());
     add(plan, "--k", options_.k, "Layers on the device, for policies that count them", "N,...");
-    add(plan, "--k-prime", options_.k_prime, "Layers moved at a time", "N");
+    add(plan, "--k-prime", options_.k_prime, "Layers that superpipeline-paper moves at a time",
+        "N");
     complete_with(
         add(plan, "--link", options_.link,
             "gen3, gen4, gen5, one of these with x8, or GB/s each way (default: the traced run's, "

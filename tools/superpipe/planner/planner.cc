@@ -177,9 +177,8 @@ virtual_time::Experiment Planner::experiment_for(const PlanQuestion& question,
                         : plain_text(short_kernel_name(name));
   };
   experiment.passes = static_cast<int>(std::max<std::size_t>(passes_.size(), 1));
-  if (counts_bytes(question.policy)) {
-    experiment.piece_size = piece_size_for(experiment.budget, program_.run().granule);
-  }
+  const auto budget = question.k ? std::nullopt : std::optional(experiment.budget);
+  experiment.piece_size = piece_size_for(budget, program_.run().granule);
   return experiment;
 }
 
