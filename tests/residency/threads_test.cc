@@ -74,41 +74,60 @@ class ThreadProgram {
     }
     buffer.address = *address;
     buffer.value = static_cast<int>(random_() % 200);
-    UseToken token;
-    const auto route = manager_.begin_copy_in(buffer.address, Bytes{buffer.size}, stream_, token);
-    if (!expect(route.status(), "copy in")) {
-      return buffer;
+    for (std::size_t done = 0; done < buffer.size;) {
+      const std::size_t copied = fill(buffer, done);
+      if (copied == 0) break;
+      done += copied;
     }
+    return buffer;
+  }
+
+  /// Copies the buffer's value to it from `from` on. @return how many bytes; 0: that failed.
+  std::size_t fill(const Buffer& buffer, std::size_t from) {
+    UseToken token;
+    const Address address = buffer.address + from;
+    const auto route = manager_.begin_copy_in(address, Bytes{buffer.size - from}, stream_, token);
+    if (!expect(route.status(), "copy in")) return 0;
+    const std::size_t size = route->size.count();
     if (route->host != nullptr) {
       device_.synchronize(stream_);
-      std::memset(route->host, buffer.value, buffer.size);
+      std::memset(route->host, buffer.value, size);
     } else {
-      device_.submit(stream_, [this, buffer] {
-        const std::vector<std::byte> bytes(buffer.size, static_cast<std::byte>(buffer.value));
-        device_.write(buffer.address, buffer.size, bytes.data());
+      device_.submit(stream_, [this, address, size, value = buffer.value] {
+        const std::vector<std::byte> bytes(size, static_cast<std::byte>(value));
+        device_.write(address, size, bytes.data());
       });
       device_.synchronize(stream_);
     }
     manager_.end_use(token, stream_, route->host == nullptr);
-    return buffer;
+    return size;
+  }
+
+  /// Copies bytes of the buffer from `from` on to the end of `bytes`. @return whether it did.
+  bool read(const Buffer& buffer, std::size_t from, std::vector<std::byte>& bytes) {
+    UseToken token;
+    const Address address = buffer.address + from;
+    const auto route = manager_.begin_copy_out(address, Bytes{buffer.size - from}, stream_, token);
+    if (!expect(route.status(), "copy out")) return false;
+    const std::size_t size = route->size.count();
+    bytes.resize(from + size);
+    if (route->host != nullptr) {
+      device_.synchronize(stream_);
+      std::memcpy(bytes.data() + from, route->host, size);
+    } else {
+      device_.submit(stream_, [&] { device_.read(address, size, bytes.data() + from); });
+      device_.synchronize(stream_);
+    }
+    manager_.end_use(token, stream_, route->host == nullptr);
+    return true;
   }
 
   void check(const Buffer& buffer) {
     device_.synchronize(stream_);
-    UseToken token;
-    const auto route = manager_.begin_copy_out(buffer.address, Bytes{buffer.size}, stream_, token);
-    if (!expect(route.status(), "copy out")) {
-      return;
+    std::vector<std::byte> bytes;
+    while (bytes.size() < buffer.size) {
+      if (!read(buffer, bytes.size(), bytes)) return;
     }
-    std::vector<std::byte> bytes(buffer.size);
-    if (route->host != nullptr) {
-      device_.synchronize(stream_);
-      std::memcpy(bytes.data(), route->host, buffer.size);
-    } else {
-      device_.submit(stream_, [&] { device_.read(buffer.address, buffer.size, bytes.data()); });
-      device_.synchronize(stream_);
-    }
-    manager_.end_use(token, stream_, route->host == nullptr);
     for (const std::byte byte : bytes) {
       if (byte != static_cast<std::byte>(buffer.value)) {
         ++mistakes;
@@ -140,10 +159,12 @@ class ThreadProgram {
   std::vector<Buffer> buffers_;
 };
 
-void run_threads(const PolicyConfig& policy, std::uint64_t seed) {
+/// `piece_pages`: 0 for whole buffers.
+void run_threads(const PolicyConfig& policy, std::uint64_t seed, std::uint64_t piece_pages = 0) {
   FakeDevice device({.seed = seed});
   ResidencyOptions options;
   options.policy = policy;
+  options.piece_size = Bytes{piece_pages * kPage};
   options.arena_size = Bytes{64 << 20};
   options.host_limit = Bytes{1 << 30};
   auto created = ResidencyManager::create(device, options);
@@ -188,12 +209,16 @@ TEST(ResidencyThreads, KeepEachOthersContentUnderAuto) {
   run_threads(budget_of(16, PolicyKind::kAuto), 4);
 }
 
+TEST(ResidencyThreads, KeepEachOthersContentInPieces) {
+  run_threads(budget_of(16, PolicyKind::kAuto), 5, 1);
+}
+
 TEST(ResidencyThreads, KeepEachOthersContentWithK) {
   PolicyConfig config;
   config.kind = PolicyKind::kSuperpipeline;
   config.k = 4;
-  config.k_prime = 2;
   run_threads(config, 3);
+  run_threads(config, 6, 1);
 }
 
 /// A manager with a worker, and threads that meet at chosen points of it.
