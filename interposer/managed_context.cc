@@ -432,7 +432,7 @@ void ManagedContext::start_trace() noexcept try {
   const ResidencyOptions options = residency_options();
   properties.emplace_back("policy.name", std::string(name_of(options.policy.kind)));
   if (options.policy.k) add("policy.k", static_cast<std::uint64_t>(*options.policy.k));
-  if (options.policy.k_prime) {
+  if (options.policy.k_prime && moves_windows(options.policy.kind)) {
     add("policy.k_prime", static_cast<std::uint64_t>(*options.policy.k_prime));
   }
   add("budget.bytes", options.policy.budget.value_or(Bytes{}).count());

@@ -40,8 +40,8 @@ class LaunchReplay {
   /// Launches of a kind that is less often as expected say nothing of what they will name.
   static constexpr double kLeastLikelihood = LaunchLog::kLeastLikelihood;
 
-  /// Launches for which the place has to have stayed before one that fits counts as foreseen. So
-  /// many launches before the first pass start the program did what it had done before.
+  /// Launches for which the place has to have stayed before one that fits counts as foreseen. A
+  /// pass start is known so many launches after it.
   static constexpr std::uint64_t kForesight = 4;
 
   explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);

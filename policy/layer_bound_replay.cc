@@ -18,8 +18,15 @@ namespace {
 constexpr std::size_t kFewPasses = 8;
 // The longest patience.
 constexpr std::size_t kManyPasses = 1024;
-// More layers than a pass can have, and few enough for any buffer's bytes times them.
+// As many layers as a pass can have, and few enough for any buffer's bytes times them.
 constexpr std::uint64_t kMostLayers = LivePass::kMostBuffers;
+
+// Whether they are the same sizes, in any order: a pass may begin at any layer.
+bool are_alike(std::vector<Bytes> some, std::vector<Bytes> others) {
+  std::ranges::sort(some);
+  std::ranges::sort(others);
+  return some == others;
+}
 
 // Each layer is visited once.
 VisitNeeds one_visit_each(std::size_t layers) {
@@ -45,6 +52,7 @@ void LayerBoundReplay::on_free(BufferId id) {
 
 Decision LayerBoundReplay::on_launch(const Access& access) {
   present_need_ = observe(access);
+  need_of_pass_ = std::max(need_of_pass_, present_need_);
   largest_need_ = std::max(largest_need_, present_need_);
   if (at_pass_start()) on_pass_start();
   return {};
@@ -58,21 +66,31 @@ void LayerBoundReplay::on_pass_start() {
   const std::size_t passes = replay().passes();
   const bool are_gone = !layers_.bytes.empty() && layers_.live * 2 < layers_.all;
   const bool has_jumped = jumps != looks_.jumps && passes >= looks_.last + looks_.patience;
-  const bool is_due = are_gone || passes >= looks_.next || has_jumped;
+  const bool is_due = passes >= looks_.next || has_jumped;
+  const bool looks = is_due && (is_whole || passes >= looks_.last + looks_.patience + kFewPasses);
   if (are_gone) {
-    layers_ = {};
-    largest_buffer_ = largest_live();
-  }
-  if (is_due && (is_whole || passes >= looks_.last + looks_.patience + kFewPasses)) {
+    forget_layers();  // the pass that is over named them, too
+  } else if (looks) {
     if (has_jumped) looks_.patience = std::min(2 * looks_.patience, kManyPasses);
     look_for_layers(begin, end);
   }
-  if (is_due || scheduled_for_ != Policy::managed_limit()) schedule();
+  need_of_pass_ = present_need_;
+  if (are_gone || looks || scheduled_for_ != Policy::managed_limit()) schedule();
+}
+
+void LayerBoundReplay::forget_layers() {
+  const std::size_t passes = replay().passes();
+  layers_ = {};
+  looks_ = {.last = passes, .next = passes + 1, .jumps = replay().jumps()};
+  largest_need_ = present_need_;
+  largest_buffer_ = largest_live();
 }
 
 void LayerBoundReplay::look_for_layers(std::uint64_t begin, std::uint64_t end) {
-  const std::size_t passes = replay().passes();
-  looks_ = {passes, 2 * std::max<std::size_t>(passes, 1), looks_.patience, jumps_then_};
+  looks_.last = replay().passes();
+  looks_.next = looks_.last + looks_.wait;
+  looks_.wait *= 2;
+  looks_.jumps = replay().jumps();
   // A pass start is known some launches late, in the midst of a layer.
   begin -= std::min(begin, LaunchReplay::kForesight);
   end -= std::min(end, LaunchReplay::kForesight);
@@ -92,13 +110,12 @@ void LayerBoundReplay::look_for_layers(std::uint64_t begin, std::uint64_t end) {
     found.all += found.bytes[layer];
   }
   if (found.bytes.size() < 2 || found.all * 2 < layers_.all) return;
-  const auto sizes = replay().pass(begin, end);
   found.live = found.all;
-  found.besides =
-      saturating_subtract(sizes->persistent_bytes(), found.all) + sizes->transient_peak();
-  if (found.bytes != layers_.bytes) {
+  for (const LivePass::Buffer& buffer : pass->buffers) found.besides += buffer.bytes;
+  found.besides = found.besides - found.all + replay().pass(begin, end)->transient_peak();
+  largest_need_ = need_of_pass_;
+  if (!are_alike(found.bytes, layers_.bytes)) {
     looks_.patience = 1;
-    largest_need_ = present_need_;
     largest_buffer_ = Bytes{};
   }
   layers_ = std::move(found);

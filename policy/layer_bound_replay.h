@@ -20,8 +20,8 @@ namespace superpipe {
 /// for again when passes have become twice as many, and when the replay has lost its place: soon at
 /// first, and less and less often as long as that shows no others. A pass in which the place was
 /// lost is no whole one, and is looked at only where no other comes. A pass with less than half of
-/// the bytes of the layers that are known is passed over. Layers of which less than half is live
-/// are forgotten.
+/// the bytes of the layers that are known is passed over. Layers of which less than half is live as
+/// a pass begins are forgotten, and looked for as at first.
 class LayerBoundReplay final : public ReplayPolicy {
  public:
   /// REQUIRES: as PolicyEngine.
@@ -45,15 +45,17 @@ class LayerBoundReplay final : public ReplayPolicy {
     Bytes live;                            ///< of their buffers that are live
     Bytes besides;                         ///< what a pass needs beside them
   };
-  /// Where the layers were looked for last, and where they are looked for next.
+  /// When the layers were looked for last, and when they are looked for next, in passes.
   struct Looks {
-    std::size_t last = 0;      ///< by so many passes
-    std::size_t next = 1;      ///< by so many
-    std::size_t patience = 1;  ///< so many passes later where the place was lost
+    std::size_t last = 0;      ///< how many passes there were then
+    std::size_t next = 1;      ///< how many there have to be
+    std::size_t wait = 1;      ///< from the next look to the one after it
+    std::size_t patience = 1;  ///< from the last look to one because the place was lost
     std::uint64_t jumps = 0;   ///< the replay's, by the last look
   };
 
   void on_pass_start();
+  void forget_layers();
   void look_for_layers(std::uint64_t begin, std::uint64_t end);
   void schedule();
 
@@ -66,8 +68,9 @@ class LayerBoundReplay final : public ReplayPolicy {
   Bytes bytes_of_k_;             ///< of so many layers
   Bytes scheduled_for_;          ///< what there was to take then
   Bytes present_need_;           ///< of the present launch
-  Bytes largest_need_;           ///< of launches since the layers are known, or of all
-  Bytes largest_buffer_;         ///< that came since the layers are known, or of all
+  Bytes need_of_pass_;           ///< of the largest launch since a pass began
+  Bytes largest_need_;           ///< of the largest launch of that pass and since the last look
+  Bytes largest_buffer_;         ///< that came since other layers were found, or of all
 };
 
 }  // namespace superpipe

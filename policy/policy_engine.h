@@ -157,15 +157,16 @@ class PolicyEngine {
     int k_prime = 0;                 ///< the same, if moves_windows(), else 0
     std::vector<Bytes> layer_bytes;  ///< footprint per layer, in order of first access
     Bytes pass_bytes;                ///< W: persistent bytes of one pass
-    Bytes largest_piece;             ///< u: the largest piece moved at once
+    Bytes largest_piece;             ///< u: the largest layer
     std::size_t passes = 0;          ///< whole passes seen since the order is known
-    /// Launches that were not where the order put them; under `auto`, how often the place in the
-    /// past was moved, lost or found.
+    /// Launches that were not where the order put them; under `auto` and
+    /// `superpipeline`, how often the place in the past was moved, lost or found.
     std::size_t mispredictions = 0;
     bool at_pass_start = false;  ///< the last announced launch opened a pass
     PlanFollowing following;     ///< of PolicyConfig::recorded
     /// A whole pass in this order, one of the first, of as many launches as LaunchHistory holds;
-    /// null while the order is not known, and under `auto`, whose replay() remembers passes.
+    /// null while the order is not known, and under `auto` and `superpipeline`, whose replay()
+    /// remembers passes.
     std::shared_ptr<const PassLaunches> launches;
   };
   [[nodiscard]] Learned learned() const;

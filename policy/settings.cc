@@ -35,7 +35,7 @@ Table make_table() {
        .flag = "--k",
        .placeholder = "N",
        .unit = "layers",
-       .help = "Layers kept on the device"},
+       .help = "Layers whose room on the device may be used"},
       {.id = Id::kKPrime,
        .kind = Kind::kCount,
        .group = SettingGroup::kPolicy,

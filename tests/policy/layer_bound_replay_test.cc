@@ -101,6 +101,57 @@ TEST(LayerBoundReplay, ForgetsTheLayersOfAModelThatIsGone) {
   EXPECT_EQ(run.policy.managed_limit(), 4 * 2_MiB);
 }
 
+TEST(LayerBoundReplay, FindsTheLayersOfAModelThatIsLoadedAnewAfterManyPasses) {
+  EightLayers run(with_k(PolicyKind::kSuperpipeline, 4));
+  run.run(100);
+  for (std::uint32_t id = 2; id < 10; ++id) {
+    run.policy.on_free(BufferId{id});
+    run.policy.on_allocate(BufferId{id}, 16_MiB, 4);
+  }
+  run.run(8);
+  EXPECT_THAT(run.policy.learned().layer_bytes, SizeIs(8));
+  EXPECT_EQ(run.policy.managed_limit(), 4 * 16_MiB + 2_MiB);
+}
+
+TEST(LayerBoundReplay, CountsABufferAsGoneOnceWhateverComesUnderItsId) {
+  EightLayers run(with_k(PolicyKind::kSuperpipeline, 4));
+  run.run(4);
+  for (int time = 0; time < 6; ++time) {
+    run.policy.on_free(BufferId{5});
+    run.policy.on_free(BufferId{77});
+    run.policy.on_allocate(BufferId{5}, 16_MiB, 4);
+    EXPECT_EQ(run.policy.layer_of(BufferId{5}), std::nullopt);
+  }
+  run.run(1);
+  EXPECT_THAT(run.policy.learned().layer_bytes, SizeIs(8)) << "seven are live";
+  EXPECT_EQ(run.policy.managed_limit(), 4 * 16_MiB + 2_MiB);
+}
+
+TEST(LayerBoundReplay, StaysAtKOfTheLargestLaunchWhereThereAreNoLayers) {
+  LayerBoundReplay policy(with_k(PolicyKind::kSuperpipeline, 3));
+  const BufferId named{0};
+  policy.on_allocate(named, 16_MiB, 1);
+  for (std::uint64_t launch = 0; launch < 200; ++launch) {
+    (void)policy.on_launch({KernelId{launch % 5}, {&named, 1}});
+  }
+  EXPECT_GT(policy.learned().passes, 10U);
+  EXPECT_FALSE(policy.learned().layers_known);
+  EXPECT_EQ(policy.outline().k, 0);
+  EXPECT_EQ(policy.managed_limit(), 3 * 16_MiB);
+}
+
+TEST(LayerBoundReplay, ForgetsALaunchThatWasWideOnce) {
+  EightLayers run(with_k(PolicyKind::kSuperpipeline, 2));
+  run.run(3);
+  const Bytes limit = run.policy.managed_limit();
+  run.policy.on_allocate(BufferId{100}, 100_MiB, 4);
+  const BufferId wide{100};
+  (void)run.policy.on_launch({KernelId{9}, {&wide, 1}});
+  EXPECT_EQ(run.policy.managed_limit(), 100_MiB);
+  run.run(40);
+  EXPECT_EQ(run.policy.managed_limit(), limit);
+}
+
 TEST(LayerBoundReplay, CountsALayerOnceThatForwardAndBackwardName) {
   PolicyConfig config = with_k(PolicyKind::kSuperpipeline, 3);
   LayerBoundReplay policy(config);
@@ -114,6 +165,7 @@ TEST(LayerBoundReplay, CountsALayerOnceThatForwardAndBackwardName) {
     }
   }
   EXPECT_THAT(policy.learned().layer_bytes, SizeIs(12));
+  EXPECT_GE(policy.managed_limit(), 3 * 32_MiB);
   EXPECT_LE(policy.managed_limit(), 3 * 32_MiB + 2_MiB);
 }
 
@@ -160,7 +212,6 @@ TEST(LayerBoundReplay, TakesTheBudgetWhateverLayersFit) {
   run.run(1);
   EXPECT_EQ(run.policy.managed_limit(), 45_MiB);
   EXPECT_EQ(run.policy.learned().k, 2);
-  run.policy.set_available(std::nullopt);
 }
 
 TEST(LayerBoundReplay, GivesUpWhatIsUsedLastOfAll) {
