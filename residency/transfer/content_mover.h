@@ -20,7 +20,7 @@ namespace superpipe {
 /// A piece that is fetched is mapped at its address when its content is there and not before: a
 /// kernel that uses it through a pointer which nothing of ours has seen waits for no event of ours,
 /// and would read what the page had before, or write what the copy then overwrites. Until then it
-/// is kFetching, and settle_arrivals() brings that to its end. Content that comes behind work of
+/// is kArriving, and settle_arrivals() brings that to its end. Content that comes behind work of
 /// the program is mapped at once: a launch that waits for it on the host could be what that work
 /// waits for (I7). So is what a new buffer gets, which no kernel can know yet, and all where
 /// ResidencyOptions::maps_early says so.
@@ -98,7 +98,7 @@ class ContentMover {
     kAtOnce,     ///< when its copy has been enqueued
     kOnArrival,  ///< when its copy has ended, if that may be waited for
   };
-  /// A piece that is kFetching, has its page, and is not mapped yet.
+  /// A piece that is kArriving: it has its page, and is not mapped yet.
   struct Arrival {
     PieceId piece;
     EventRef done;
