@@ -107,7 +107,7 @@ class PieceTest(ManagedCase):
     PROGRAM = "neutral_program"
     ROOM = {"auto": {"SUPERPIPE_POLICY": "auto", "SUPERPIPE_GPU_MEM": 14 * MIB},
             "lru": {"SUPERPIPE_POLICY": "lru", "SUPERPIPE_GPU_MEM": 14 * MIB},
-            "superpipeline": {"SUPERPIPE_K": 3, "SUPERPIPE_K_PRIME": 1}}
+            "superpipeline": {"SUPERPIPE_K": 3}}
     FEW, MANY = 10, 30  # passes; of the rest superpipe knows the order, and its pages, events and host memory are there
     # At most so many for each piece that comes, that goes, that is written back, and that a digest
     # is taken of: a kernel, which asks where its sum is to lie. How many of those that go are
@@ -156,6 +156,12 @@ class PieceTest(ManagedCase):
                         (moves["digests"], self.BY_DIGEST),
                         (moves["fetches"] + moves["evictions"] + 2 * precleaned, self.BY_MOVE)):
                     most |= {name: number * calls for name, calls in calls_for_each.items()}
+                # A piece that is wanted before its digest has come is mapped again, and has not
+                # left. How many are differs from run to run, by how slow the machine is.
+                returned = max(0, added["cuMemUnmap"] - most["cuMemUnmap"])
+                self.assertLessEqual(returned, moves["evictions"] // 8 + self.STRAY)
+                for name in ("cuMemUnmap", "cuMemMap", "cuMemSetAccess"):
+                    most[name] += returned
                 for name, number in added.items():
                     if name not in {*self.BY_TIME, *self.FRAME, "cuEventCreate"}:
                         self.assertLessEqual(number, most.get(name, 0) + self.STRAY, name)
