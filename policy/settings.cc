@@ -35,7 +35,7 @@ Table make_table() {
        .flag = "--k",
        .placeholder = "N",
        .unit = "layers",
-       .help = "Layers whose room on the device may be used"},
+       .help = "Layers kept on the device"},
       {.id = Id::kKPrime,
        .kind = Kind::kCount,
        .group = SettingGroup::kPolicy,
