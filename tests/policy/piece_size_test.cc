@@ -21,6 +21,11 @@ TEST(PieceSize, IsWorthTheCostOfAMap) {
   EXPECT_EQ(piece_size_for(512_MiB, kGranule), 16_MiB);
 }
 
+TEST(PieceSize, IsTheUsualOneWithoutABudget) {
+  EXPECT_EQ(piece_size_for(std::nullopt, kGranule), 16_MiB);
+  EXPECT_EQ(piece_size_for(std::nullopt, 32_MiB), 32_MiB) << "the granule";
+}
+
 TEST(PieceSize, LeavesRoomForManyPiecesOfASmallBudget) {
   EXPECT_EQ(piece_size_for(200_MiB, kGranule), 4_MiB);
   EXPECT_EQ(piece_size_for(256_MiB, kGranule), 8_MiB);
