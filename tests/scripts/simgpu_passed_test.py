@@ -66,6 +66,8 @@ class SimgpuPassed(unittest.TestCase):
         self.git("add", "tests/simgpu/passed.json")
         self.write("policy/policy.cc", "second\n")
         self.assertTrue(self.has_passed(), "policy is not part of it")
+        self.write("tools/simgpu/README.md", "second\n")
+        self.assertTrue(self.has_passed(), "no test of the suite reads its documentation")
         for name in (
             "tools/simgpu/driver.cc",
             "tests/simgpu/test.cc",
