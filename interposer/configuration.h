@@ -13,8 +13,8 @@
 #include "policy/pin_list.h"
 #include "policy/policy_engine.h"
 #include "policy/recorded_run.h"
-#include "policy/setting_values.h"
 #include "policy/units.h"
+#include "settings/setting_values.h"
 
 namespace superpipe {
 
@@ -30,8 +30,8 @@ enum class KernelTimes { kEvents, kCupti, kOff };
 /// What programs are told of the device's memory (docs/decisions/0030-memory-that-programs-see.md).
 enum class MemoryReport { kAuto, kVirtual, kBudget, kReal };
 
-/// The variables that the library acts on, checked. policy/settings.cc says what each means, which
-/// values it takes, and what its default is.
+/// The variables that the library acts on, checked. settings/settings.cc says what each means,
+/// which values it takes, and what its default is.
 struct Configuration {
   /// The defaults.
   Configuration();

@@ -20,12 +20,12 @@
 #include "interposer/process_configuration.h"
 #include "interposer/trace_recording.h"
 #include "interposer/version.h"
-#include "policy/settings.h"
 #include "profiler/pass_times.h"
 #include "profiler/run_file.h"
 #include "profiler/run_summary.h"
 #include "profiler/statistics_json.h"
 #include "profiler/timeline_csv.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "policy/budget.h"
 #include "policy/pin_list.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

@@ -18,7 +18,7 @@
 #include <ctime>
 #include <memory>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

@@ -24,11 +24,11 @@
 #include "policy/budget.h"
 #include "policy/piece_size.h"
 #include "policy/requirements.h"
-#include "policy/settings.h"
 #include "profiler/kernel_names.h"
 #include "profiler/pass_times.h"
 #include "profiler/shared_folder.h"
 #include "residency/host/host_memory.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

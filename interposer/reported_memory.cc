@@ -10,9 +10,9 @@
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
 #include "policy/budget.h"
-#include "policy/settings.h"
 #include "residency/host/host_memory.h"
 #include "residency/room/host_backing.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

@@ -14,7 +14,7 @@
 #include "interposer/call_sites.h"
 #include "interposer/log.h"
 #include "interposer/version.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

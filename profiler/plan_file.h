@@ -11,8 +11,8 @@
 
 #include "policy/policy_engine.h"
 #include "policy/recorded_run.h"
-#include "policy/setting_values.h"
 #include "policy/units.h"
+#include "settings/setting_values.h"
 
 namespace superpipe {
 

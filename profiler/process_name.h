@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "policy/setting_values.h"
+#include "settings/setting_values.h"
 
 namespace superpipe {
 

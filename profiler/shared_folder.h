@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "policy/setting_values.h"
 #include "policy/units.h"
+#include "settings/setting_values.h"
 
 namespace superpipe {
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Checks which module includes which.
 
-    policy <- profiler <- residency <- interposer      tools may use the first three
+    policy <- settings <- profiler <- residency <- interposer      tools may use the first four
+
+residency/ sees no settings: it is told what they say,
 
 and, in residency/, which room sees which:
 
     streams <- host <- pieces <- transfer <- room <- uses      all see the files of FOR_ALL_ROOMS
 
 NVIDIA's headers are seen by interposer/, tools/simgpu/, tools/superpipe/probes/, tests/, examples/ and bench/ only, and
-policy/ uses nothing but the standard library, without its clocks and threads.
+policy/ and settings/ use nothing but the standard library, without its clocks and threads.
 Prints one line a violation; exit code 1 if there is one.
 """
 
@@ -17,7 +19,9 @@ import re
 import sys
 from pathlib import Path
 
-ORDER = ["policy", "profiler", "residency", "interposer"]
+ORDER = ["policy", "settings", "profiler", "residency", "interposer"]
+# The folders without clock, thread and file.
+PURE = {"policy", "settings"}
 ROOMS = ["streams", "host", "pieces", "transfer", "room", "uses"]
 # What lies in residency/ itself and is no room's: the device, the mutex, what parts share.
 FOR_ALL_ROOMS = {
@@ -70,14 +74,15 @@ def allowed_modules(path: Path) -> set[str] | None:
         for_all = FOR_ALL_ROOMS - (set() if is_part else {"residency/residency_core.h"})
         return {"policy", "profiler"} | for_all | {f"residency/{room}" for room in rooms}
     if top in ORDER:
-        return set(ORDER[: ORDER.index(top) + 1])
+        seen = set(ORDER[: ORDER.index(top) + 1])
+        return seen - {"settings"} if top == "residency" else seen
     if path.parts[:2] == ("tools", "simgpu"):
         # A driver under test must not share the code that it judges.
         return {"tools/simgpu"}
     if path.parts[:3] == PROBES and path.name == "kernel_plugin.cc":
         return {"tools/superpipe/probes", "tools/simgpu/kernel_plugin.h"}
     if top == "tools":
-        return {"policy", "profiler", "residency", "/".join(path.parts[:2])}
+        return {"policy", "settings", "profiler", "residency", "/".join(path.parts[:2])}
     if top == "examples":
         # Plain CUDA programs; their simgpu kernels know the plugin header and nothing else.
         return {"examples", "tools/simgpu/kernel_plugin.h"}
@@ -103,8 +108,8 @@ def violations_in(root: Path, path: Path) -> list[str]:
     for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), start=1):
         match = INCLUDE.match(line)
         if not match:
-            if path.parts[0] == "policy" and CLOCK.search(line.split("//")[0]):
-                found.append(f"{path}:{number}: policy/ is pure: times are told to it, it reads no clock")
+            if path.parts[0] in PURE and CLOCK.search(line.split("//")[0]):
+                found.append(f"{path}:{number}: {path.parts[0]}/ is pure: times are told to it, it reads no clock")
             continue
         quoted, system = match.groups()
         name = quoted or system
@@ -119,18 +124,18 @@ def violations_in(root: Path, path: Path) -> list[str]:
                                                  for entry in allowed):
                 folders = f"{folder_of(path)}/ may not include {folder_of(Path(quoted))}/"
                 found.append(f"{where}{quoted}: {folders}")
-        elif path.parts[0] == "policy":
+        elif path.parts[0] in PURE:
             if not STANDARD.match(system):
-                found.append(f"{where}<{system}>: policy/ uses the standard library only")
+                found.append(f"{where}<{system}>: {path.parts[0]}/ uses the standard library only")
             elif system in NOT_PURE:
-                found.append(f"{where}<{system}>: policy/ is pure: no clock, no threads, no files")
+                found.append(f"{where}<{system}>: {path.parts[0]}/ is pure: no clock, no threads, no files")
     return found
 
 
 def violations(root: Path) -> tuple[list[str], int]:
     """All violations under `root`, and how many files were read."""
     found, count = [], 0
-    for top in ["policy", "profiler", "residency", "interposer", "tools", "examples"]:
+    for top in [*ORDER, "tools", "examples"]:
         for path in sorted((root / top).rglob("*")):
             if path.suffix in SOURCES and path.is_file():
                 count += 1

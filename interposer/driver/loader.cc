@@ -21,7 +21,7 @@
 #include "interposer/log.h"
 #include "interposer/process_configuration.h"
 #include "policy/requirements.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 namespace {

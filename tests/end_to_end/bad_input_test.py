@@ -11,7 +11,7 @@ SMALL = layers(4, 2)
 class BadVariables(EndToEndCase):
     # Every variable that can be wrong, but those that the command itself sets (SUPERPIPE_SUMMARY),
     # the driver's name, which the command checks before it starts anything (tests/tools), and
-    # files, below. One value each: what else is wrong is for policy/setting_values.cc to find,
+    # files, below. One value each: what else is wrong is for settings/setting_values.cc to find,
     # whatever the variable.
     BAD = {
         "SUPERPIPE_K": "zero",

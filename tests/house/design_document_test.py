@@ -8,7 +8,7 @@ from pathlib import Path
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 DESIGN = Path("docs") / "design.md"
-MODULES = ("policy", "profiler", "residency", "interposer", "tools")
+MODULES = ("policy", "settings", "profiler", "residency", "interposer", "tools")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 # A file by its extension, or anything below a folder.

@@ -1,4 +1,4 @@
-"""The table of docs/settings.md is what policy/settings.cc says, and manual pages are those that man can show."""
+"""The table of docs/settings.md is what settings/settings.cc says, and manual pages are those that man can show."""
 
 import os
 import re

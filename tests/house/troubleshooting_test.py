@@ -8,7 +8,7 @@ from pathlib import Path
 
 SOURCE = Path(os.environ.get("SUPERPIPE_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 PAGE = Path("docs") / "troubleshooting.md"
-FOLDERS = ("interposer", "residency", "profiler", "policy", "tools/superpipe", "python")
+FOLDERS = ("interposer", "residency", "profiler", "settings", "policy", "tools/superpipe", "python")
 QUOTES = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"")
 # Literals that a compiler joins, also in a macro of several lines.

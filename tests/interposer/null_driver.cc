@@ -9,7 +9,7 @@
 #include "interposer/driver/joining_streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/hooks/gates.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/command_line/completion.h"
 #include "tools/superpipe/command_line/manual.h"
 #include "tools/superpipe/command_line/manual_page.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "policy/budget.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/doctor_report.h"
 #include "tools/superpipe/driver_link.h"
 #include "tools/superpipe/exit_code.h"

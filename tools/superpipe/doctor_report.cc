@@ -7,7 +7,7 @@
 
 #include "policy/budget.h"
 #include "policy/requirements.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/run_environment.h"
 
 namespace superpipe::cli {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/copy_runtime_command.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/installation.h"

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <fstream>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/plain_text.h"
 
 namespace superpipe::cli {

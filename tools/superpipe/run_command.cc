@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/settings.h"
 #include "profiler/trace_file.h"
+#include "settings/settings.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/run_environment.h"
 #include "tools/superpipe/run_preparation.h"

@@ -1,5 +1,5 @@
 // What `superpipe run` was asked for, and whether it makes sense: decided before anything is
-// started. The settings themselves, and what they take, are those of policy/settings.h.
+// started. The settings themselves, and what they take, are those of settings/settings.h.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/setting_values.h"
-#include "policy/settings.h"
+#include "settings/setting_values.h"
+#include "settings/settings.h"
 
 namespace superpipe::cli {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "policy/requirements.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/driver_link.h"
 #include "tools/superpipe/driver_probe.h"
 #include "tools/superpipe/run_environment.h"

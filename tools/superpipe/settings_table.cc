@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "policy/budget.h"
-#include "policy/settings.h"
 #include "profiler/process_name.h"
+#include "settings/settings.h"
 #include "tools/superpipe/copy_comparison.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/output_comparison.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <variant>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe::cli {
 namespace {

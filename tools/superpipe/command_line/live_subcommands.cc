@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "policy/settings.h"
 #include "profiler/shared_folder.h"
+#include "settings/settings.h"
 #include "tools/superpipe/budget_command.h"
 #include "tools/superpipe/command_line/subcommands.h"
 #include "tools/superpipe/doctor_command.h"

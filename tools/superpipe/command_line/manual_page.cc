@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe::cli {
 namespace {

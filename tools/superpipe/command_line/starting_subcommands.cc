@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/command_line/subcommands.h"
 #include "tools/superpipe/env_command.h"
 #include "tools/superpipe/exit_code.h"

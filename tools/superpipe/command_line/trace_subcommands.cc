@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/command_line/subcommands.h"
 #include "tools/superpipe/diff/quantity.h"
 #include "tools/superpipe/diff_command.h"

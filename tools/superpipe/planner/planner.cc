@@ -12,11 +12,11 @@
 
 #include "policy/budget.h"
 #include "policy/piece_size.h"
-#include "policy/settings.h"
 #include "profiler/kernel_names.h"
 #include "residency/virtual_time/experiment.h"
 #include "residency/virtual_time/pass_trace.h"
 #include "residency/virtual_time/recording.h"
+#include "settings/settings.h"
 #include "tools/superpipe/plain_text.h"
 
 namespace superpipe::cli {

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "policy/policy_engine.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 #include "tools/superpipe/probes/session.h"
 #include "tools/superpipe/run_environment.h"
 

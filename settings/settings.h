@@ -1,8 +1,8 @@
 // Every setting of superpipe, once: its variable, its flag, what it takes and what it means.
 //
 // The flags of `superpipe run` and their help, the variables that the library reads, the table of
-// docs/settings.md and the manual page are made from this table. policy/setting_values.h reads and
-// checks values.
+// docs/settings.md and the manual page are made from this table. settings/setting_values.h reads
+// and checks values.
 #pragma once
 
 #include <cstddef>

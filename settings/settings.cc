@@ -1,4 +1,4 @@
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "policy/policy_engine.h"
-#include "policy/setting_values.h"
+#include "settings/setting_values.h"
 
 namespace superpipe {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "policy/budget.h"
 #include "policy/pin_list.h"
-#include "policy/settings.h"
+#include "settings/settings.h"
 
 namespace superpipe {
 
