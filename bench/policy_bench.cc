@@ -209,7 +209,7 @@ void BM_OnLaunchOfAutoOnTwoStreams(benchmark::State& state) {
 }
 BENCHMARK(BM_OnLaunchOfAutoOnTwoStreams)->Arg(0)->Arg(1)->Arg(2);
 
-// Before anything repeats: each launch is recorded and searched for a period.
+// Before anything repeats: each launch is remembered, and nothing is like it.
 void BM_OnLaunchWhileLearning(benchmark::State& state) {
   PolicyConfig config;
   config.kind = PolicyKind::kSuperpipelinePaper;

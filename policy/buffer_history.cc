@@ -9,12 +9,7 @@ void BufferHistory::on_allocate(BufferId id, Bytes footprint) {
   Buffer& buffer = buffers_[index_of(id)];
   buffer = {};
   buffer.footprint = footprint;
-  buffer.allocated_at = launches_;
   buffer.exists = true;
-}
-
-void BufferHistory::on_host_write(BufferId id) {
-  if (find(id) != nullptr) buffers_[index_of(id)].host_written = true;
 }
 
 void BufferHistory::on_free(BufferId id) {
@@ -36,6 +31,14 @@ std::vector<ResidentBuffer> BufferHistory::by_last_use(std::span<const BufferId>
     resident.push_back({id, buffer->footprint, kNeverUsedAgain, buffer->last_use});
   }
   return resident;
+}
+
+Bytes BufferHistory::used_since(std::uint64_t launch) const {
+  Bytes used;
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.exists && buffer.last_use > launch) used += buffer.footprint;
+  }
+  return used;
 }
 
 Bytes BufferHistory::largest() const {

@@ -1,4 +1,4 @@
-// What is known of each buffer, whatever the policy: its size, when it came, when it was used.
+// What is known of each buffer, whatever the policy: its size, and when it was used.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,12 @@ class BufferHistory {
  public:
   struct Buffer {
     Bytes footprint;
-    std::uint64_t last_use = 0;      ///< the launch that named it last, counted from 1; 0: none
-    std::uint64_t allocated_at = 0;  ///< launches announced before it existed
+    std::uint64_t last_use = 0;  ///< the launch that named it last, counted from 1; 0: none
     bool exists = false;
-    bool host_written = false;  ///< the program filled it from the host
   };
 
   /// A buffer of `footprint` device bytes exists from now on. Amortised O(1).
   void on_allocate(BufferId id, Bytes footprint);
-  /// The program copied content from the host into it. Does nothing if there is none.
-  void on_host_write(BufferId id);
   /// It is gone. Does nothing if there is none.
   void on_free(BufferId id);
   /// A launch is announced that names `buffers`, each once. O(buffers).
@@ -43,9 +39,6 @@ class BufferHistory {
     return named;
   }
 
-  /// How many launches were announced: the number of the present one, counted from 1. O(1).
-  [[nodiscard]] std::uint64_t launches() const { return launches_; }
-
   /// What is known of a buffer that exists; null if there is none. Valid until the next
   /// on_allocate(). O(1).
   [[nodiscard]] const Buffer* find(BufferId id) const {
@@ -53,9 +46,11 @@ class BufferHistory {
                                                                            : nullptr;
   }
 
-  /// All buffers by id, those that are gone included, with what was known of them. Valid until the
-  /// next on_allocate(). O(1).
-  [[nodiscard]] std::span<const Buffer> by_id() const { return buffers_; }
+  /// Of a buffer that exists; else zero. O(1).
+  [[nodiscard]] Bytes footprint_of(BufferId id) const {
+    const Buffer* const buffer = find(id);
+    return buffer == nullptr ? Bytes{} : buffer->footprint;
+  }
 
   /// The footprint of each buffer by id, also of those that are gone. O(ids).
   [[nodiscard]] std::vector<Bytes> footprints() const;
@@ -63,6 +58,9 @@ class BufferHistory {
   /// What plan_eviction() needs of those of `candidates` that exist, in their order: with no next
   /// use, so that the least recently used is the first to go. O(candidates).
   [[nodiscard]] std::vector<ResidentBuffer> by_last_use(std::span<const BufferId> candidates) const;
+
+  /// The bytes of the buffers that exist and were named after `launch` launches. O(ids).
+  [[nodiscard]] Bytes used_since(std::uint64_t launch) const;
 
   /// The footprint of the largest buffer that exists; zero if there is none. O(ids).
   [[nodiscard]] Bytes largest() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 namespace superpipe {
 namespace {
@@ -63,6 +64,7 @@ void LaunchReplay::on_launch(KernelId kernel, std::span<const BufferId> buffers)
   confidence_ += kConfidenceStep * ((as_expected ? 1.0 : 0.0) - confidence_);
   foresaw_present_ = foreseen && was_sure;
 
+  follow_repetitions();
   follow_passes();
   add_bytes_of_pass();
   log_.note_use();
@@ -169,6 +171,34 @@ std::optional<std::size_t> LaunchReplay::remembered(std::uint64_t begin, std::ui
   return static_cast<std::size_t>(begin - log_.forgotten());
 }
 
+/// A program repeats itself from the launch that moves the place back before where it did so far,
+/// and then from each launch that repeats that one. A place that is moved to an earlier repetition
+/// of the same launch begins none.
+void LaunchReplay::follow_repetitions() {
+  if (!place_ || recorded_ > 0) return;
+  const std::uint64_t place = log_.forgotten() + *place_;
+  const std::uint64_t present = log_.forgotten() + log_.size() - 1;
+  const bool repeats_a_launch = place + 1 == present;
+  bool begins = repetitions_.empty() || place >= repetitions_.back();
+  if (!begins && since_moved_ == 0) {
+    const auto behind = std::ranges::upper_bound(repetitions_, place);
+    begins = behind == repetitions_.begin();
+    if (!begins) {
+      const auto there = static_cast<std::int64_t>(place - *(behind - 1));
+      const auto here = static_cast<std::int64_t>(present - repetitions_.back());
+      begins = std::abs(here - there) > kMostPassedOver;
+    }
+  }
+  if (begins && !repeats_a_launch) repetitions_.push_back(present);
+}
+
+LaunchReplay::Launches LaunchReplay::aligned(Launches pass) const {
+  const auto end = std::ranges::upper_bound(repetitions_, pass.begin);
+  if (end == repetitions_.begin() || end == repetitions_.end()) return pass;
+  const Launches own{*(end - 1), *end};
+  return own.end - own.begin == pass.end - pass.begin ? own : pass;
+}
+
 std::shared_ptr<const PassLaunches> LaunchReplay::pass(std::uint64_t begin,
                                                        std::uint64_t end) const {
   const auto first = remembered(begin, end);
@@ -232,6 +262,7 @@ void LaunchReplay::forget_older_half() {
     if (launch) launch = *launch >= dropped ? std::optional(*launch - dropped) : std::nullopt;
   };
   abandoned_.reset();
+  std::erase_if(repetitions_, [&](std::uint64_t begin) { return begin < log_.forgotten(); });
   shift(own_pass_);
   shift(place_);
 }

@@ -40,8 +40,7 @@ class LaunchReplay {
   /// Launches of a kind that is less often as expected say nothing of what they will name.
   static constexpr double kLeastLikelihood = LaunchLog::kLeastLikelihood;
 
-  /// Launches for which the place has to have stayed before one that fits counts as foreseen. A
-  /// pass start is known so many launches after it.
+  /// Launches for which the place has to have stayed before one that fits counts as foreseen.
   static constexpr std::uint64_t kForesight = 4;
 
   explicit LaunchReplay(std::size_t capacity = std::size_t{1} << 19);
@@ -100,7 +99,8 @@ class LaunchReplay {
 
   /// Whether the present launch opens a pass: the place has followed for some launches, and has
   /// come round to the launch that opened the pass before, or there was none. So a step of training
-  /// with accumulated gradients is one pass, and not each of the forward passes in it.
+  /// with accumulated gradients is one pass, and not each of the forward passes in it. It is known
+  /// at least kForesight launches after the program has begun to repeat itself: aligned().
   [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
   /// What the last whole pass named of buffers that had been named before it; 0: there was none.
   [[nodiscard]] Bytes pass_bytes() const { return pass_bytes_; }
@@ -110,6 +110,20 @@ class LaunchReplay {
   [[nodiscard]] std::uint64_t first_remembered() const {
     return std::max(log_.forgotten(), recorded_) - recorded_;
   }
+  /// Launches [begin, end) by their numbers.
+  struct Launches {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  /// A pass from where the program itself begins one: layers of a first pass look like passes, but
+  /// the first launch of the second pass looks like none of them, and moves the place back to the
+  /// first launch of all. `pass` is moved back by less than its length, to a launch that repeats
+  /// that one; it stays as it is where none is known, and where a recorded run was expected.
+  /// O(log passes).
+  [[nodiscard]] Launches aligned(Launches pass) const;
+  /// How many launches the place has gone on without being moved: a pass of no more is a whole one.
+  [[nodiscard]] std::uint64_t followed() const { return since_moved_; }
+
   /// Launches [begin, end) by their numbers, as a pass. Persistent are the buffers that were named
   /// before it, and for as many launches as it has at least. Throws std::bad_alloc.
   /// O(accesses + buffers). @return null if launches of it, or of as many before it, are forgotten,
@@ -148,6 +162,7 @@ class LaunchReplay {
   [[nodiscard]] std::optional<std::size_t> distance_to(std::size_t launch) const;
   [[nodiscard]] std::optional<std::size_t> find_place() const;
   void follow_recorded(bool as_expected);
+  void follow_repetitions();
   void follow_passes();
   void add_bytes_of_pass();
   void forget_older_half();
@@ -168,8 +183,9 @@ class LaunchReplay {
   bool foresaw_present_ = false;
   std::optional<std::uint64_t> pass_began_;  ///< the number of the launch that opened this pass
   bool at_pass_start_ = false;
-  Bytes pass_bytes_;     ///< of the last whole pass
-  Bytes bytes_of_pass_;  ///< of the one under way
+  std::vector<std::uint64_t> repetitions_;  ///< the launches with which the program repeats itself
+  Bytes pass_bytes_;                        ///< of the last whole pass
+  Bytes bytes_of_pass_;                     ///< of the one under way
   std::size_t passes_ = 0;
 };
 

@@ -113,6 +113,7 @@ class Grouping {
       group_rest();
       place_suspects();
       share_interludes();
+      merge_rest();
     }
     return finish();
   }
@@ -315,6 +316,61 @@ class Grouping {
     }
     for (std::uint32_t& layer : layer_of_) {
       if (layer != kNoLayer && before[layer].many) layer = kNoLayer;
+    }
+  }
+
+  // What lies between repetitions, before them or behind them is a part of the layer before it, or
+  // at first behind it, if it has fewer buffers than that repeats (an embedding, a head, a norm).
+  // Else it is layers of its own, as large as repetitions at most.
+  void merge_rest() {
+    std::vector<std::size_t> repeated(repeat_layers_, 0);
+    std::vector<std::uint64_t> bytes(repeat_layers_, 0);
+    for (const FirstAccess& access : firsts_) {
+      const std::uint32_t layer = layer_of_[index_of(access.id)];
+      if (layer >= repeat_layers_) continue;
+      bytes[layer] += bytes_of(access.id);
+      if (repeated_[index_of(access.id)]) ++repeated[layer];
+    }
+    std::uint32_t before = kNoLayer;
+    std::vector<FirstAccess> rest;
+    const auto merge = [&](std::uint32_t behind) {
+      const std::uint32_t neighbour = before != kNoLayer ? before : behind;
+      if (neighbour == kNoLayer) return;
+      if (rest.size() < repeated[neighbour]) {
+        for (const FirstAccess& access : rest) layer_of_[index_of(access.id)] = neighbour;
+      } else {
+        cut(rest, *std::ranges::max_element(bytes));
+      }
+    };
+    for (const FirstAccess& access : firsts_) {
+      const std::uint32_t layer = layer_of_[index_of(access.id)];
+      if (layer == kNoLayer) continue;
+      if (layer >= repeat_layers_) {
+        rest.push_back(access);
+        continue;
+      }
+      merge(layer);
+      rest.clear();
+      before = layer;
+    }
+    merge(kNoLayer);
+  }
+
+  // Makes layers of consecutive buffers, of at most `most` bytes or those of one launch.
+  void cut(std::span<const FirstAccess> accesses, std::uint64_t most) {
+    std::size_t at = 0;
+    for (std::uint64_t filled = 0; at < accesses.size();) {
+      std::size_t end = at;
+      std::uint64_t bytes = 0;
+      for (; end < accesses.size() && accesses[end].launch == accesses[at].launch; ++end) {
+        bytes += bytes_of(accesses[end].id);
+      }
+      if (at == 0 || filled + bytes > most) {
+        ++layers_;
+        filled = 0;
+      }
+      filled += bytes;
+      for (; at < end; ++at) layer_of_[index_of(accesses[at].id)] = layers_ - 1;
     }
   }
 

@@ -43,10 +43,12 @@ struct LayerGroups {
 /// In order of first access, with (kernel, footprint, ordinal in the launch) as a token, the tandem
 /// repeat of the largest coverage is sought: each of its repetitions is one layer. A buffer outside
 /// it that a launch names together with buffers of exactly one layer joins that layer (gradients,
-/// optimizer states). What is left is searched for further repeats, and then each launch's
-/// remaining buffers are one unit. If repetitions hold less than half of the bytes, the layers are
-/// contiguous runs of about equal bytes instead. A buffer that launches of more than two layers
-/// name (a workspace, a global scale), or that is used alone after each of them, is shared.
+/// optimizer states). What is left is searched for further repeats. A stretch of buffers that then
+/// lies before, between or behind repetitions belongs to the layer before it, or at first behind
+/// it, if it has fewer buffers (an embedding, a head); else it is layers of its own, no larger than
+/// repetitions. If repetitions hold less than half of the bytes, the layers are contiguous runs of
+/// about equal bytes instead. A buffer that launches of more than two layers name (a workspace, a
+/// global scale), or that is used alone after each of them, is shared.
 ///
 /// `pass`: the launches in order. `footprints`: indexed by buffer id; a buffer of zero bytes, or
 /// beyond the end, is not persistent and is ignored. Pure. O(launches' buffers + n * min(n, 512))

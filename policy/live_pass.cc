@@ -14,7 +14,7 @@ struct NamedPlace {
 
 }  // namespace
 
-LayerGroups layers_of(const LivePass& pass) {
+PassOrder order_of(const LivePass& pass) {
   std::vector<NamedPlace> places;
   std::vector<Bytes> footprints;
   for (const LivePass::Buffer& buffer : pass.buffers) {
@@ -38,7 +38,13 @@ LayerGroups layers_of(const LivePass& pass) {
     records.push_back({launch.kernel, std::span(named).subspan(begin, launch.end - begin)});
     begin = launch.end;
   }
-  return group_layers(records, footprints);
+  PassOrder order = learn_pass(records, footprints);
+  const auto name_by_id = [&pass](BufferId& place) { place = pass.buffers[index_of(place)].id; };
+  for (std::vector<BufferId>& layer : order.layers) std::ranges::for_each(layer, name_by_id);
+  std::ranges::for_each(order.shared, name_by_id);
+  for (Visit& visit : order.visits) std::ranges::for_each(visit.extras, name_by_id);
+  if (!order.visits.empty()) name_by_id(order.first_buffer);
+  return order;
 }
 
 }  // namespace superpipe

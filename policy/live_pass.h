@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "policy/layer_grouping.h"
+#include "policy/pass_order.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -34,9 +34,8 @@ struct LivePass {
   std::vector<Buffer> buffers;       ///< live and persistent, each once, in any order
 };
 
-/// What group_layers() finds in `pass`, by the places of buffers in LivePass::buffers instead of
-/// their ids. Pure but for memory: throws std::bad_alloc. O(accesses * log buffers), and as
-/// group_layers().
-[[nodiscard]] LayerGroups layers_of(const LivePass& pass);
+/// What learn_pass() finds in `pass`. Pure but for memory: throws std::bad_alloc. O(accesses * log
+/// buffers), and as learn_pass().
+[[nodiscard]] PassOrder order_of(const LivePass& pass);
 
 }  // namespace superpipe

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "policy/access_order.h"
 #include "policy/pass_order.h"
 
 namespace superpipe {
@@ -42,27 +41,20 @@ class OrderFollower {
   /// two visits is a straggler of another stream. O(visits).
   [[nodiscard]] Step step_to(std::uint32_t home, const std::vector<bool>& is_empty) const;
 
-  /// Moves on by `visits`. REQUIRES: 1 <= visits <= visits of a pass. O(1).
+  /// Moves on by `step`. REQUIRES: 1 <= step.visits <= visits of a pass. O(1).
   /// @return whether a pass began.
-  bool advance(std::uint64_t visits);
+  bool advance(const Step& step);
 
-  /// Visits from now until each layer's next one, 0 for the present layer's; kNeverVisited for a
-  /// layer without a visit. `layers`: how many there are. O(visits + layers).
-  [[nodiscard]] std::vector<std::uint64_t> visits_ahead(std::size_t layers) const;
-
-  /// What visits_ahead() has for a layer that no visit is of.
-  static constexpr std::uint64_t kNeverVisited = ~std::uint64_t{0};
-
-  /// Whether recent visits came as their predecessors let expect. O(1).
-  [[nodiscard]] bool is_confident() const;
+  /// Whether at least half of the recent steps were predicted: an exponential mean over 16. O(1).
+  [[nodiscard]] bool is_confident() const { return confidence_ >= 0.5; }
 
  private:
   std::vector<std::uint32_t> layers_;  // by visit of a pass
-  SuccessorTable successors_;
   std::uint64_t visit_ = 0;
   std::uint64_t position_ = 0;  // in the pass
   std::uint32_t layer_ = kNoLayer;
   bool may_end_pass_ = false;
+  double confidence_ = 1.0;
 };
 
 }  // namespace superpipe

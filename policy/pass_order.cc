@@ -47,6 +47,17 @@ PassOrder learn_pass(std::span<const LaunchRecord> pass, std::span<const Bytes> 
   return order;
 }
 
+std::vector<std::uint32_t> layer_by_buffer(const PassOrder& order) {
+  std::vector<std::uint32_t> layers;
+  for (std::uint32_t layer = 0; layer < order.layers.size(); ++layer) {
+    for (const BufferId id : order.layers[layer]) {
+      if (index_of(id) >= layers.size()) layers.resize(index_of(id) + std::size_t{1}, kNoLayer);
+      layers[index_of(id)] = layer;
+    }
+  }
+  return layers;
+}
+
 VisitNeeds needs_of(const PassOrder& order) {
   VisitNeeds needs;
   needs.reserve(order.visits.size());

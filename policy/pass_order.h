@@ -26,8 +26,6 @@ struct PassOrder {
   std::vector<Visit> visits;                  ///< no two consecutive ones of the same layer
   KernelId first_kernel{};                    ///< of the launch that opens the pass
   BufferId first_buffer{};                    ///< the first buffer of a layer that it names
-
-  bool operator==(const PassOrder&) const = default;
 };
 
 /// Groups the buffers of a recorded pass into layers, and follows which layer each launch visits.
@@ -37,6 +35,9 @@ struct PassOrder {
 /// @return an order without visits if no launch names a persistent buffer of a layer.
 [[nodiscard]] PassOrder learn_pass(std::span<const LaunchRecord> pass,
                                    std::span<const Bytes> footprints);
+
+/// The layer of each buffer in `order`, by index; kNoLayer: none, as for all beyond its end. Pure.
+[[nodiscard]] std::vector<std::uint32_t> layer_by_buffer(const PassOrder& order);
 
 /// The buffers that each visit of `order` needs: its layer's and its extras, by index. Pure.
 [[nodiscard]] VisitNeeds needs_of(const PassOrder& order);

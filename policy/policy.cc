@@ -25,4 +25,19 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
   return std::make_unique<ResidentPolicy>();
 }
 
+PolicyEngine::Learned Policy::learned() const {
+  PolicyEngine::Learned learned;
+  learned.passes = replay().passes();
+  learned.mispredictions = replay().jumps();
+  learned.at_pass_start = replay().at_pass_start();
+  learned.following = replay().following();
+  return learned;
+}
+
+PolicyEngine::Outline Policy::outline() const noexcept {
+  PolicyEngine::Outline outline;
+  outline.pass_bytes = replay().pass_bytes();
+  return outline;
+}
+
 }  // namespace superpipe

@@ -10,6 +10,7 @@
 
 #include "policy/auto_policy.h"
 #include "policy/policy_engine.h"
+#include "policy/stream_replays.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -24,16 +25,15 @@ class Policy {
   virtual ~Policy() = default;
 
   virtual void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces) = 0;
-  virtual void on_host_write(BufferId id) = 0;
+  virtual void on_host_write(BufferId /*id*/) {}
   virtual void on_free(BufferId id) = 0;
   [[nodiscard]] virtual Decision on_launch(const Access& access) = 0;
-  /// Whether the last launch opened a pass.
-  [[nodiscard]] virtual bool at_pass_start() const = 0;
   [[nodiscard]] virtual std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                              Bytes needed) const = 0;
-  [[nodiscard]] virtual PolicyEngine::Learned learned() const = 0;
-  /// None, for policies that follow no layers.
-  [[nodiscard]] virtual PolicyEngine::Outline outline() const noexcept { return {}; }
+  [[nodiscard]] virtual const StreamReplays& replay() const = 0;
+  /// What replay() tells: no layers.
+  [[nodiscard]] virtual PolicyEngine::Learned learned() const;
+  [[nodiscard]] virtual PolicyEngine::Outline outline() const noexcept;
   [[nodiscard]] virtual std::optional<std::size_t> layer_of(BufferId /*id*/) const noexcept {
     return std::nullopt;
   }

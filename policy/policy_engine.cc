@@ -66,11 +66,12 @@ void PolicyEngine::set_budget(Bytes budget) {
 Decision PolicyEngine::on_launch(const Access& access) {
   ++launches_;
   Decision decision = policy_->on_launch(access);
-  at_pass_start_ = policy_->at_pass_start();
+  at_pass_start_ = policy_->replay().at_pass_start();
   return decision;
 }
 AutoPolicy* PolicyEngine::puller() { return policy_->puller(); }
 const AutoPolicy* PolicyEngine::puller() const { return policy_->puller(); }
+const StreamReplays& PolicyEngine::replay() const { return policy_->replay(); }
 Bytes PolicyEngine::managed_limit() const { return policy_->managed_limit(); }
 bool PolicyEngine::limit_is_hard() const { return budget_ && budget_is_promise_; }
 std::vector<BufferId> PolicyEngine::choose_victims(std::span<const BufferId> candidates,

@@ -13,6 +13,7 @@
 #include "policy/auto_policy.h"
 #include "policy/pass_launches.h"
 #include "policy/recorded_run.h"
+#include "policy/stream_replays.h"
 #include "policy/units.h"
 
 namespace superpipe {
@@ -110,7 +111,7 @@ class PolicyEngine {
   /// goes in `pieces` pieces.
   void on_allocate(BufferId id, Bytes footprint, std::uint32_t pieces = 1);
 
-  /// The program copied content from the host into the buffer: a sign that it is persistent.
+  /// The program copied content from the host into the buffer, which is not empty any more.
   void on_host_write(BufferId id);
 
   /// The buffer is gone; its id may come again for another one.
@@ -132,12 +133,15 @@ class PolicyEngine {
   [[nodiscard]] AutoPolicy* puller();
   [[nodiscard]] const AutoPolicy* puller() const;
 
+  /// What was launched, and which passes there were. Every policy has it, most for reports alone.
+  [[nodiscard]] const StreamReplays& replay() const;
+
   /// Device bytes that managed buffers, cached and pooled pages may take now.
   ///
   /// With a budget: the budget less pass-through memory and its headroom. With k: the largest k
-  /// consecutive layers plus what belongs to no layer; before layers are known, k times the largest
-  /// buffer or launch working set seen. kResident: the largest value there is. With k it may grow;
-  /// residency re-reads it.
+  /// consecutive layers plus what belongs to no layer; while fewer than k layers are known, k times
+  /// the largest buffer or launch working set seen. kResident: the largest value there is. With k
+  /// it may grow; residency re-reads it.
   [[nodiscard]] Bytes managed_limit() const;
 
   /// Whether managed_limit() is a promise to the user (a budget) or may be exceeded for one launch.
@@ -149,24 +153,21 @@ class PolicyEngine {
   [[nodiscard]] std::vector<BufferId> choose_victims(std::span<const BufferId> candidates,
                                                      Bytes needed) const;
 
-  /// What was learned, for the summary and the statistics alone: nothing is decided by it. `auto`
-  /// learns no layers.
+  /// What was learned, for the summary and the statistics alone: nothing is decided by it. Only
+  /// policies of which counts_layers() holds learn layers.
   struct Learned {
     bool layers_known = false;
     int k = 0;                       ///< as scheduled now; 0 while unknown, or without layers
     int k_prime = 0;                 ///< the same, if moves_windows(), else 0
     std::vector<Bytes> layer_bytes;  ///< footprint per layer, in order of first access
-    Bytes pass_bytes;                ///< W: persistent bytes of one pass
+    Bytes pass_bytes;                ///< W: persistent bytes of one pass; 0 without layers
     Bytes largest_piece;             ///< u: the largest layer
-    std::size_t passes = 0;          ///< whole passes seen since the order is known
-    /// Launches that were not where the order put them; under `auto` and
-    /// `superpipeline`, how often the place in the past was moved, lost or found.
+    std::size_t passes = 0;          ///< whole passes seen
+    /// How often the place in the past was moved, lost or found.
     std::size_t mispredictions = 0;
     bool at_pass_start = false;  ///< the last announced launch opened a pass
     PlanFollowing following;     ///< of PolicyConfig::recorded
-    /// A whole pass in this order, one of the first, of as many launches as LaunchHistory holds;
-    /// null while the order is not known, and under `auto` and `superpipeline`, whose replay()
-    /// remembers passes.
+    /// A typical pass, for a report that has asked replay() for one; null before.
     std::shared_ptr<const PassLaunches> launches;
   };
   [[nodiscard]] Learned learned() const;
@@ -186,7 +187,8 @@ class PolicyEngine {
   /// first. O(1).
   [[nodiscard]] std::uint64_t present() const { return launches_ == 0 ? 0 : launches_ - 1; }
 
-  /// Whether that launch opened a pass. O(1), no allocation.
+  /// Whether that launch opened a pass, wherever in the program's own pass (LaunchReplay). O(1), no
+  /// allocation.
   [[nodiscard]] bool at_pass_start() const { return at_pass_start_; }
 
  private:

@@ -34,11 +34,6 @@ Bytes ReplayPolicy::observe(const Access& access) {
   return history_.on_launch(access.buffers);
 }
 
-Bytes ReplayPolicy::footprint_of(BufferId id) const {
-  const BufferHistory::Buffer* const buffer = history_.find(id);
-  return buffer == nullptr ? Bytes{} : buffer->footprint;
-}
-
 Decision ReplayPolicy::on_launch(const Access& access) {
   (void)observe(access);
   return {};
@@ -52,15 +47,6 @@ std::vector<BufferId> ReplayPolicy::choose_victims(std::span<const BufferId> can
     if (next_use != LaunchReplay::kNever) buffer.next_use = next_use - puller_.present();
   }
   return plan_eviction_or_all(resident, needed);
-}
-
-PolicyEngine::Learned ReplayPolicy::learned() const {
-  PolicyEngine::Learned learned;
-  learned.passes = puller_.replay().passes();
-  learned.mispredictions = puller_.replay().jumps();
-  learned.at_pass_start = at_pass_start();
-  learned.following = puller_.replay().following();
-  return learned;
 }
 
 }  // namespace superpipe

@@ -72,8 +72,12 @@ class StreamReplays {
   /// streams are replayed apart.
   /// @{
   [[nodiscard]] std::size_t horizon() const { return is_apart_ ? 0 : all_.horizon(); }
+  [[nodiscard]] std::uint64_t followed() const { return is_apart_ ? 0 : all_.followed(); }
   void expect(std::size_t ahead, LaunchReplay::Expected& expected) const {
     all_.expect(ahead, expected);
+  }
+  [[nodiscard]] LaunchReplay::Launches aligned(LaunchReplay::Launches pass) const {
+    return is_apart_ ? pass : all_.aligned(pass);
   }
   [[nodiscard]] std::uint64_t first_remembered() const { return all_.first_remembered(); }
   [[nodiscard]] std::shared_ptr<const PassLaunches> pass(std::uint64_t begin,

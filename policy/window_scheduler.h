@@ -28,7 +28,7 @@ class WindowScheduler {
   /// on_visit() evicts all that is not in its window. `footprints`: by buffer. `room`: device bytes
   /// for layers. Nothing is retained. O(buffers in visits * log visits).
   void start(const PassOrder& order, std::span<const Bytes> footprints, Bytes room);
-  /// The same order, which buffers have left or joined.
+  /// The same order, which buffers have left.
   void update(const PassOrder& order, std::span<const Bytes> footprints, Bytes room);
   /// There is no order.
   void stop();

@@ -71,7 +71,7 @@ struct LearnedSnapshot {
 /// passes and mispredictions there were stays as `stats` has it. Throws std::bad_alloc.
 void restore_larger_passes(const LearnedSnapshot& snapshot, ResidencyStats& stats);
 
-/// Lets `pass`, which a policy foresaw that learns no layers, tell `stats` what a pass launches and
+/// Lets `pass`, a typical one, tell `stats` what a pass launches and
 /// what its layers are; the learned layers stay where there are such. `pass` is not null. Cost as
 /// PassLaunches::layer_bytes(). Throws std::bad_alloc.
 void note_pass(std::shared_ptr<const PassLaunches> pass, ResidencyStats& stats);

@@ -157,11 +157,12 @@ std::optional<LearnedSnapshot> ResidencyManager::Impl::learned_layers() const {
 
 std::shared_ptr<const PassLaunches> ResidencyManager::Impl::foreseen_pass() const try {
   const ManagerLock lock(core.mutex);
-  const AutoPolicy* const puller = core.policy.puller();
-  if (puller == nullptr || !puller->foresees()) return nullptr;
-  const StreamReplays& replay = puller->replay();
+  const StreamReplays& replay = core.policy.replay();
   const auto pass = typical_pass(core.passes.passes(), replay.first_remembered());
-  return pass ? replay.pass(pass->begin, pass->end) : nullptr;
+  if (!pass) return nullptr;
+  const auto [begin, end] = replay.aligned({pass->begin, pass->end});
+  auto launches = replay.pass(begin, end);
+  return launches != nullptr ? launches : replay.pass(pass->begin, pass->end);
 } catch (const std::bad_alloc&) {
   return nullptr;
 }

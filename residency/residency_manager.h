@@ -199,10 +199,9 @@ class ResidencyManager {
   /// calls wait meanwhile, for some nanoseconds per layer and buffer. Throws std::bad_alloc.
   [[nodiscard]] std::optional<LearnedSnapshot> learned_layers() const;
 
-  /// The launches of the typical_pass(), where policy foresees launches (`auto`) and so remembers
-  /// them: what stats() tells of a pass lacks them, because to put them together takes milliseconds
-  /// for a pass of many launches. Any thread; other calls wait meanwhile.
-  /// @return null under another policy, without a typical pass, or where host memory has run out.
+  /// The launches of the typical_pass(): what stats() tells of a pass lacks them, because to put
+  /// them together takes milliseconds for a pass of many launches. Any thread; other calls wait
+  /// meanwhile. @return null without a typical pass, or where host memory has run out.
   [[nodiscard]] std::shared_ptr<const PassLaunches> foreseen_pass() const;
 
   /// The sizes of the slabs that evictions have needed so far and that no earlier user had given
@@ -231,14 +230,14 @@ class ResidencyManager {
     Bytes host_limit;
     std::uint64_t passes = 0;  ///< that were measured
     std::optional<MeasuredPass> last_pass;
-    /// Under `auto`, which follows no layers, `layers` are those of a pass that was seen.
+    /// Under a policy that learns no layers, `layers` are those of a pass that was seen.
     PolicyEngine::Outline learned;
     /// How much of each of the first layers is on the device, in percent of its buffers' bytes.
     std::array<std::uint8_t, kShownLayers> layer_percent{};
   };
   /// Any thread. Asks the device nothing. Other calls wait meanwhile, for a few nanoseconds per
-  /// buffer, of at most 16,384 that are in layers; and under `auto`, where a pass is grouped into
-  /// layers anew now and then, for as long as ShownLayers::look() says.
+  /// buffer, of at most 16,384 that are in layers; and under a policy that learns no layers, where
+  /// a pass is grouped anew now and then, for as long as ShownLayers::look() says.
   [[nodiscard]] LiveState live_state() const;
 
   /// Allows managed and pass-through memory `budget` bytes together from now on, as a promise (I4).

@@ -5,7 +5,8 @@
 #include <span>
 #include <utility>
 
-#include "policy/auto_policy.h"
+#include "policy/pass_order.h"
+#include "policy/stream_replays.h"
 #include "profiler/pass_times.h"
 
 namespace superpipe {
@@ -60,13 +61,9 @@ void ShownLayers::look() noexcept try {
 }
 
 std::optional<ShownLayers::Grouping> ShownLayers::begin() {
-  const AutoPolicy* const puller = core_.policy.puller();
   const bool policy_has_some = core_.policy.outline().layers > 0;
-  if (core_.stopped || core_.abandoned || puller == nullptr || !puller->foresees() ||
-      policy_has_some) {
-    return std::nullopt;
-  }
-  const StreamReplays& replay = puller->replay();
+  if (core_.stopped || core_.abandoned || policy_has_some) return std::nullopt;
+  const StreamReplays& replay = core_.policy.replay();
   const std::uint64_t passes = core_.passes.count();
   if (passes < soonest_) return std::nullopt;
   const bool has_jumped = replay.jumps() != jumps_;
@@ -78,7 +75,9 @@ std::optional<ShownLayers::Grouping> ShownLayers::begin() {
   const auto typical = typical_pass(measured.last(std::min(measured.size(), kLatePasses)),
                                     replay.first_remembered());
   if (!typical) return std::nullopt;
-  std::optional<LivePass> pass = replay.live_pass(typical->begin, typical->end);
+  const auto [first, end] = replay.aligned({typical->begin, typical->end});
+  std::optional<LivePass> pass = replay.live_pass(first, end);
+  if (!pass) pass = replay.live_pass(typical->begin, typical->end);
   if (!pass) return std::nullopt;
   Grouping grouping{*std::move(pass), {}, !is_needed, {}, 0};
   grouping.numbers.reserve(grouping.pass.buffers.size());
@@ -91,14 +90,14 @@ std::optional<ShownLayers::Grouping> ShownLayers::begin() {
 }
 
 void ShownLayers::group(Grouping& grouping) {
-  const LayerGroups groups = layers_of(grouping.pass);
-  grouping.layers = groups.layers.size();
-  for (std::uint32_t layer = 0; layer < grouping.layers; ++layer) {
-    for (const BufferId place : groups.layers[layer]) {
-      const LivePass::Buffer& buffer = grouping.pass.buffers[index_of(place)];
-      grouping.members.push_back(
-          {buffer.id, grouping.numbers[index_of(place)], buffer.bytes, layer});
-    }
+  const PassOrder order = order_of(grouping.pass);
+  grouping.layers = order.layers.size();
+  const std::vector<std::uint32_t> layers = layer_by_buffer(order);
+  for (std::size_t place = 0; place < grouping.pass.buffers.size(); ++place) {
+    const LivePass::Buffer& buffer = grouping.pass.buffers[place];
+    const std::size_t at = index_of(buffer.id);
+    if (at >= layers.size() || layers[at] == kNoLayer) continue;
+    grouping.members.push_back({buffer.id, grouping.numbers[place], buffer.bytes, layers[at]});
   }
   std::ranges::sort(grouping.members, {}, &Member::number);
 }

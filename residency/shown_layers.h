@@ -15,8 +15,8 @@
 
 namespace superpipe {
 
-/// The layers of policies that follow some, and under `auto`, which follows none, those of a pass
-/// that was seen: the typical_pass() of the last ones.
+/// The layers of policies that learn some, and under the others those of a pass that was seen: the
+/// typical_pass() of the last ones.
 ///
 /// Such a pass is grouped when somebody looks, and the layers are kept, so that two looks show the
 /// same ones. It is done again when passes have become twice as many, for the first ones may lack
@@ -41,7 +41,7 @@ class ShownLayers {
     /// How much of each of the first ones is on the device, in percent of its buffers' bytes.
     std::array<std::uint8_t, kShownLayers> percent{};
   };
-  /// The layers at this moment. `learned`: how many layers policy follows. Allocates nothing. Some
+  /// The layers at this moment. `learned`: how many layers policy knows. Allocates nothing. Some
   /// nanoseconds per buffer, of at most 16,384: of more it tells only how many layers there are.
   [[nodiscard]] Layers layers(std::size_t learned) noexcept REQUIRES(manager_lock);
 

@@ -193,7 +193,7 @@ class VirtualProgram : public Program {
   /// Whether policy knows the layers, or, where it learns none, has seen a pass begin.
   [[nodiscard]] bool knows_order() const {
     const PolicyEngine::Learned learned = manager_->stats().learned;
-    return learned.layers_known || learned.at_pass_start;
+    return counts_layers(experiment_.policy) ? learned.layers_known : learned.at_pass_start;
   }
 
   /// Comes from outside: it takes no time of the program's thread.

@@ -18,18 +18,18 @@ using ::testing::ElementsAre;
 
 constexpr Bytes kWeight = 2_MiB;
 constexpr Bytes kCache = 4_MiB;
-constexpr std::uint32_t kLayers = 12;
+constexpr std::uint32_t kModelLayers = 12;
 
 /// What layers do one after the other: each names a weight and a cache, which were allocated behind
 /// all weights.
 RecordedRun recorded_layers() {
   RecordedRun run;
-  run.footprints.assign(kLayers, kWeight);
-  run.footprints.insert(run.footprints.end(), kLayers, kCache);
-  for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+  run.footprints.assign(kModelLayers, kWeight);
+  run.footprints.insert(run.footprints.end(), kModelLayers, kCache);
+  for (std::uint32_t layer = 0; layer < kModelLayers; ++layer) {
     run.launches.push_back({KernelId{1}, 2 * layer, 2});
     run.names.push_back(layer);
-    run.names.push_back(kLayers + layer);
+    run.names.push_back(kModelLayers + layer);
   }
   return run;
 }
@@ -37,11 +37,11 @@ RecordedRun recorded_layers() {
 class AutoPolicyOnEmptyBuffers : public ::testing::Test {
  protected:
   void load_weights() {
-    for (std::uint32_t i = 0; i < kLayers; ++i) policy_.on_allocate(weight(i), kWeight, 1);
-    for (std::uint32_t i = 0; i < kLayers; ++i) policy_.on_filled(weight(i));
+    for (std::uint32_t i = 0; i < kModelLayers; ++i) policy_.on_allocate(weight(i), kWeight, 1);
+    for (std::uint32_t i = 0; i < kModelLayers; ++i) policy_.on_filled(weight(i));
   }
   void allocate_caches() {
-    for (std::uint32_t i = 0; i < kLayers; ++i) policy_.on_allocate(cache(i), kCache, 1);
+    for (std::uint32_t i = 0; i < kModelLayers; ++i) policy_.on_allocate(cache(i), kCache, 1);
   }
   void load() {
     load_weights();
@@ -51,7 +51,7 @@ class AutoPolicyOnEmptyBuffers : public ::testing::Test {
     policy_.on_launch(KernelId{1}, std::vector{weight(layer), cache(layer)});
   }
   static BufferId weight(std::uint32_t layer) { return BufferId{layer}; }
-  static BufferId cache(std::uint32_t layer) { return BufferId{kLayers + layer}; }
+  static BufferId cache(std::uint32_t layer) { return BufferId{kModelLayers + layer}; }
 
   /// Brings what next_target() wants until it wants nothing, or has wanted `most` buffers.
   std::vector<BufferId> bring_targets(std::size_t most = 100) {
@@ -82,10 +82,10 @@ TEST_F(AutoPolicyOnEmptyBuffers, BringsThemAfterAllThatHasToCrossTheLink) {
   policy_.on_brought(weight(0));
   policy_.on_brought(cache(0));
   const std::vector<BufferId> brought = bring_targets();
-  ASSERT_EQ(brought.size(), 2 * (kLayers - 1));
-  for (std::uint32_t layer = 1; layer < kLayers; ++layer) {
+  ASSERT_EQ(brought.size(), 2 * (kModelLayers - 1));
+  for (std::uint32_t layer = 1; layer < kModelLayers; ++layer) {
     EXPECT_EQ(brought[layer - 1], weight(layer));
-    EXPECT_EQ(brought[kLayers - 1 + layer - 1], cache(layer));
+    EXPECT_EQ(brought[kModelLayers - 1 + layer - 1], cache(layer));
   }
 }
 
@@ -101,7 +101,7 @@ TEST_F(AutoPolicyOnEmptyBuffers, AreToldByThemselvesInTheOrderOfTheirUse) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->id, cache(1));
   EXPECT_EQ(first->next_use, 1U);
-  EXPECT_EQ(first->keeps_to, kLayers) << "the last launch that is expected";
+  EXPECT_EQ(first->keeps_to, kModelLayers) << "the last launch that is expected";
   EXPECT_FALSE(first->is_supposed);
   EXPECT_EQ(policy_.next_empty_target()->id, cache(1)) << "it has not come";
   EXPECT_THAT(bring_empty_targets(), ElementsAre(cache(1), cache(2)));
@@ -110,7 +110,7 @@ TEST_F(AutoPolicyOnEmptyBuffers, AreToldByThemselvesInTheOrderOfTheirUse) {
 TEST_F(AutoPolicyOnEmptyBuffers, TakeNothingThatWouldHaveToComeBack) {
   load();
   launch(0);
-  for (std::uint32_t layer = 0; layer < kLayers; ++layer) policy_.on_brought(weight(layer));
+  for (std::uint32_t layer = 0; layer < kModelLayers; ++layer) policy_.on_brought(weight(layer));
   policy_.on_brought(cache(0));
   const auto empty = policy_.next_target();
   ASSERT_TRUE(empty);
@@ -122,7 +122,7 @@ TEST_F(AutoPolicyOnEmptyBuffers, TakeNothingThatWouldHaveToComeBack) {
 
 TEST_F(AutoPolicyOnEmptyBuffers, OfSeveralPiecesAreWantedUntilAllHaveCome) {
   load_weights();
-  for (std::uint32_t i = 0; i < kLayers; ++i) policy_.on_allocate(cache(i), kCache, 2);
+  for (std::uint32_t i = 0; i < kModelLayers; ++i) policy_.on_allocate(cache(i), kCache, 2);
   launch(0);
   policy_.on_brought(weight(1));
   ASSERT_EQ(policy_.next_target()->id, weight(2));
@@ -182,12 +182,12 @@ TEST_F(AutoPolicyOnEmptyBuffers, ThatALaunchDidNotNameAreExpectedByTheNextOne) {
   twice.launches.insert(twice.launches.end(), twice.launches.begin(), twice.launches.end());
   policy_ = AutoPolicy(twice);
   load();
-  for (std::uint32_t layer = 0; layer < kLayers; ++layer) policy_.on_brought(weight(layer));
+  for (std::uint32_t layer = 0; layer < kModelLayers; ++layer) policy_.on_brought(weight(layer));
   policy_.on_brought(cache(0));
   launch(0);
   ASSERT_EQ(policy_.next_target()->id, cache(1));
   policy_.on_launch(KernelId{1}, std::vector{weight(1)});  // without the cache
-  for (std::uint32_t layer = 2; layer < kLayers; ++layer) launch(layer);
+  for (std::uint32_t layer = 2; layer < kModelLayers; ++layer) launch(layer);
   launch(0);
   EXPECT_EQ(policy_.next_target()->id, cache(2)) << "what launches named has content";
   const auto target = policy_.next_empty_target();
@@ -200,7 +200,7 @@ TEST_F(AutoPolicyOnEmptyBuffers, ThatALaunchDidNotNameAreExpectedByTheNextOne) {
 TEST_F(AutoPolicyOnEmptyBuffers, AreForgottenWhenTheProgramDoesSomethingElse) {
   load();
   launch(0);
-  for (std::uint32_t i = 0; i < kLayers; ++i) policy_.on_brought(weight(i));
+  for (std::uint32_t i = 0; i < kModelLayers; ++i) policy_.on_brought(weight(i));
   policy_.on_brought(cache(0));
   ASSERT_EQ(policy_.next_target()->id, cache(1));
   const std::uint64_t jumps = policy_.replay().jumps();
@@ -228,14 +228,14 @@ TEST_F(AutoPolicyOnEmptyBuffers, ThatStayEmptyWhileItLoadsComeLast) {
 
 TEST(ReplayPolicy, HearsOfWhatTheProgramFills) {
   ReplayPolicy policy(recorded_layers());
-  for (std::uint32_t i = 0; i < kLayers; ++i) policy.on_allocate(BufferId{i}, kWeight, 1);
-  for (std::uint32_t i = 0; i < kLayers; ++i) {
-    policy.on_allocate(BufferId{kLayers + i}, kCache, 1);
+  for (std::uint32_t i = 0; i < kModelLayers; ++i) policy.on_allocate(BufferId{i}, kWeight, 1);
+  for (std::uint32_t i = 0; i < kModelLayers; ++i) {
+    policy.on_allocate(BufferId{kModelLayers + i}, kCache, 1);
   }
-  policy.on_host_write(BufferId{kLayers + 1});
-  const std::vector named{BufferId{0}, BufferId{kLayers}};
+  policy.on_host_write(BufferId{kModelLayers + 1});
+  const std::vector named{BufferId{0}, BufferId{kModelLayers}};
   (void)policy.on_launch({KernelId{1}, named});
-  EXPECT_EQ(policy.puller()->next_target()->id, BufferId{kLayers + 1});
+  EXPECT_EQ(policy.puller()->next_target()->id, BufferId{kModelLayers + 1});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 namespace superpipe {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -379,6 +380,64 @@ TEST_F(LaunchReplayPassTest, BeginsAPassWhereTheLastOneBegan) {
   EXPECT_LT(starts_[0], 32U);
   for (std::size_t at = 1; at < 4; ++at) EXPECT_EQ(starts_[at], starts_[at - 1] + 16);
   EXPECT_EQ(replay_.passes(), 3U);
+}
+
+// Layers of a first pass look like passes, the last of which ends in its midst.
+TEST_F(LaunchReplayPassTest, AlignsAPassWithTheProgramsOwn) {
+  const auto layers = allocate_many(18);
+  const auto shared = allocate_many(1);
+  constexpr std::uint64_t kPass = 2 + 8 * 3;
+  launch(9, {layers[0]});  // which is not repeated
+  for (int pass = 0; pass < 5; ++pass) {
+    launch(3, {layers[0]});
+    for (std::size_t layer = 1; layer < 17; layer += 2) {
+      launch(1, {layers[layer], shared[0]});
+      launch(2, {layers[layer + 1]});
+      launch(1, {shared[0]});
+    }
+    launch(4, {layers[17]});
+  }
+  ASSERT_GE(starts_.size(), 3U);
+  const LaunchReplay::Launches pass{starts_[starts_.size() - 2], starts_.back()};
+  ASSERT_EQ(pass.end - pass.begin, kPass);
+  ASSERT_NE(pass.begin % kPass, 1U) << "or there is nothing to align";
+  const LaunchReplay::Launches aligned = replay_.aligned(pass);
+  EXPECT_EQ(aligned.begin % kPass, 1U);
+  EXPECT_EQ(aligned.end - aligned.begin, kPass);
+  EXPECT_LT(pass.begin - aligned.begin, kPass);
+  EXPECT_GE(replay_.followed(), kPass);
+  EXPECT_EQ(replay_.aligned(aligned).begin, aligned.begin);
+}
+
+TEST_F(LaunchReplayPassTest, LeavesAPassAsItIsOfWhichItDoesNotKnowWhereItBegins) {
+  const auto layers = allocate_many(16);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (const BufferId layer : layers) launch(1, {layer});
+  }
+  EXPECT_EQ(replay_.aligned({20, 36}).begin, 16U);
+  EXPECT_EQ(replay_.aligned({20, 30}).begin, 20U) << "it is no pass";
+  EXPECT_EQ(replay_.aligned({3, 19}).begin, 3U) << "nothing repeated itself yet";
+  launch(9, {layers[3]});
+  launch(1, {layers[9]});
+  EXPECT_EQ(replay_.aligned({20, 36}).begin, 16U) << "though the place was moved since";
+}
+
+// One launch more, or one less, moves the place, and passes begin where the program's do.
+TEST_F(LaunchReplayPassTest, AlignsPassesAsBeforeAfterALaunchTooManyAndAMissingOne) {
+  const auto layers = allocate_many(27);
+  std::vector<std::uint64_t> own;
+  for (int pass = 0; pass < 24; ++pass) {
+    own.push_back(pass == 0 ? 0 : replay_.present() + 1);
+    for (std::size_t at = 0; at < layers.size(); ++at) {
+      if (pass == 10 && at == 13) launch(1, {layers[12]});
+      if (pass == 15 && at == 14) continue;
+      launch(at == 0 ? 3 : 1 + at % 2, {layers[at]});
+    }
+    if (pass < 2 || pass == 10 || pass == 15) continue;
+    ASSERT_GE(starts_.size(), 2U);
+    const LaunchReplay::Launches last{starts_[starts_.size() - 2], starts_.back()};
+    EXPECT_THAT(own, Contains(replay_.aligned(last).begin)) << pass;
+  }
 }
 
 // Three times forward and backward, and a step of the optimizer: once the step has been seen, all

@@ -72,18 +72,42 @@ RC_GTEST_PROP(FindTandemRepeat, FindsWhatWasPlantedAndNothingFalse, ()) {
 
 TEST(GroupLayers, FindsThirtyTwoLayersOfNineBuffersWhenLlamaLike) {
   const LayerGroups groups = group(llama_program(32));
-  ASSERT_THAT(groups.layers, SizeIs(35));
-  EXPECT_THAT(groups.layers.front(), ElementsAre(BufferId{2}));  // the embedding
-  for (std::size_t layer = 1; layer <= 32; ++layer) EXPECT_THAT(groups.layers[layer], SizeIs(9));
-  EXPECT_THAT(groups.layers[33], SizeIs(1));
-  EXPECT_THAT(groups.layers[34], SizeIs(1));
+  ASSERT_THAT(groups.layers, SizeIs(32));
+  EXPECT_THAT(groups.layers.front(), SizeIs(1 + 9)) << "with the embedding";
+  EXPECT_EQ(groups.layers.front().front(), BufferId{2});
+  for (std::size_t layer = 1; layer < 31; ++layer) EXPECT_THAT(groups.layers[layer], SizeIs(9));
+  EXPECT_THAT(groups.layers.back(), SizeIs(9 + 2)) << "with the last norm and the head";
   EXPECT_THAT(groups.shared, ElementsAre(BufferId{0}, BufferId{1}));
 }
 
 TEST(GroupLayers, FindsTheSameLayersWithoutTransients) {
   const LayerGroups groups = group(llama_program(32), false);
-  EXPECT_THAT(groups.layers, SizeIs(35));
+  EXPECT_THAT(groups.layers, SizeIs(32));
   EXPECT_THAT(groups.shared, IsEmpty());
+}
+
+// A norm between two stacks is a part of the first, and three blocks that are like no other are
+// layers, which are no larger than the others.
+TEST(GroupLayers, MakesLayersOfWhatLiesBetweenStacksUnlessThatIsLittle) {
+  Program program;
+  const auto stack = [&program](std::uint64_t kernel) {
+    for (int i = 0; i < 6; ++i) {
+      program.launch(kernel, {program.add(4_MiB)});
+      program.launch(kernel + 1, {program.add(8_MiB)});
+    }
+  };
+  stack(1);
+  program.launch(9, {program.add(1_MiB)});
+  stack(3);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    program.launch(20 + i, {program.add(6_MiB), program.add(Bytes{(1 + i) << 20})});
+  }
+  stack(5);
+  const LayerGroups groups = group(program);
+  ASSERT_THAT(groups.layers, SizeIs(6 + 6 + 3 + 6));
+  EXPECT_THAT(groups.layers[5], SizeIs(2 + 1));
+  for (std::size_t layer = 12; layer < 15; ++layer) EXPECT_THAT(groups.layers[layer], SizeIs(2));
+  EXPECT_THAT(groups.layers[15], SizeIs(2));
 }
 
 TEST(GroupLayers, JoinsGradientsAndMomentsToTheirWeightsWhenTraining) {

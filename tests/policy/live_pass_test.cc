@@ -38,11 +38,9 @@ class LivePassTest : public ::testing::Test {
     std::vector<std::vector<std::uint32_t>> ids;
     const auto pass = replay_.live_pass(begin, end);
     if (!pass) return ids;
-    for (const std::vector<BufferId>& layer : layers_of(*pass).layers) {
+    for (const std::vector<BufferId>& layer : order_of(*pass).layers) {
       ids.emplace_back();
-      for (const BufferId place : layer) {
-        ids.back().push_back(index_of(pass->buffers[index_of(place)].id));
-      }
+      for (const BufferId id : layer) ids.back().push_back(index_of(id));
     }
     return ids;
   }
@@ -79,7 +77,7 @@ TEST_F(LivePassTest, LeavesOutWhatIsTransientAndWhatIsGone) {
   EXPECT_THAT(pass->buffers, SizeIs(7));
   EXPECT_EQ(pass->buffers[2].id, model[3]);
   EXPECT_EQ(pass->buffers[2].bytes, Bytes{4 << 20});
-  EXPECT_THAT(layers_of(*pass).layers, SizeIs(7));
+  EXPECT_THAT(order_of(*pass).layers, SizeIs(7));
 }
 
 TEST_F(LivePassTest, IsNoneWhereAPassIsNotKnown) {
@@ -88,7 +86,7 @@ TEST_F(LivePassTest, IsNoneWhereAPassIsNotKnown) {
   EXPECT_FALSE(replay_.live_pass(4, 4).has_value());
   EXPECT_FALSE(replay_.live_pass(5, 7).has_value()) << "not announced yet";
   EXPECT_TRUE(replay_.live_pass(4, 6).has_value());
-  EXPECT_THAT(layers_of(LivePass{}).layers, IsEmpty());
+  EXPECT_THAT(order_of(LivePass{}).layers, IsEmpty());
 }
 
 TEST_F(LivePassTest, IsNoneOfAPassThatIsTooLongToCopy) {

@@ -112,14 +112,15 @@ TEST(ChooseVictims, TakesFurthestNextUseWhenTheOrderIsKnown) {
   for (std::size_t at = 0; at < 4; ++at) {
     residency.launch(program.pass[at].kernel, program.pass[at].buffers);
   }
-  // Layer 3 (buffer 5) runs, 4 (buffer 6) is in the window. Layer 2 (buffer 4) comes last again.
+  // Layer 3 (buffer 5) runs, 4 (buffer 6) is in the window. Layer 2 (buffer 4) comes last again of
+  // those outside it.
   std::vector<BufferId> all;
   for (std::uint32_t id = 0; id < 10; ++id) all.push_back(BufferId{id});
   EXPECT_THAT(
       engine.choose_victims(all, 6 * 16_MiB),
       ElementsAre(BufferId{4}, BufferId{3}, BufferId{2}, BufferId{9}, BufferId{8}, BufferId{7}));
   const std::vector<BufferId> window = {BufferId{6}, BufferId{0}, BufferId{5}};
-  EXPECT_THAT(engine.choose_victims(window, 1_MiB), ElementsAre(BufferId{6}));
+  EXPECT_THAT(engine.choose_victims(window, 1_MiB), ElementsAre(BufferId{5})) << "it has run";
 }
 
 TEST(ChooseVictims, TakesAnIdleTransientFirst) {

@@ -58,7 +58,7 @@ void check_steady_state(const Case& one) {
     RC_ASSERT(residency.peak <= k * layer + 2_MiB);
     RC_ASSERT(residency.peak <= engine.managed_limit());
   }
-  RC_ASSERT(engine.learned().mispredictions == 0U);
+  RC_ASSERT(residency.jumps() == 0U);
   RC_ASSERT(residency.violations.empty());
 }
 

@@ -43,18 +43,18 @@ TEST(PolicyEngine, OfAutoAndLruIsAskedAndDecidesNothingItself) {
       EXPECT_TRUE(engine.on_launch(Access{KernelId{1}, {&named, 1}}).empty());
     }
     EXPECT_EQ(engine.managed_limit(), 3_MiB);
-    EXPECT_EQ(engine.learned().layers_known, kind == PolicyKind::kLru) << "for reports";
+    EXPECT_FALSE(engine.learned().layers_known);
     EXPECT_EQ(engine.puller()->next_target().has_value(), kind == PolicyKind::kAuto);
   }
   EXPECT_EQ(PolicyEngine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2)).puller(), nullptr);
 }
 
-TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
+TEST(PolicyEngine, LearnsAForwardPassOnceItHasSeenAWholeOneAgain) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = forward_program(32);
   residency.load(program);
-  residency.run(program);
+  residency.run(program, 2);
   EXPECT_FALSE(engine.learned().layers_known);
   residency.run(program);
   EXPECT_TRUE(engine.learned().layers_known);
@@ -63,19 +63,6 @@ TEST(PolicyEngine, LearnsForwardPassInItsSecondRound) {
   EXPECT_EQ(engine.learned().k, 4);
   EXPECT_EQ(engine.learned().k_prime, 2);
   EXPECT_EQ(engine.learned().largest_piece, 16_MiB);
-}
-
-// It is told at each free, under the lock of all launches.
-TEST(PolicyEngine, TellsThePassThatItHasLearnedWithoutACopyOfIt) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
-  ObedientResidency residency(engine);
-  const Program program = forward_program(32);
-  residency.load(program);
-  for (int pass = 0; pass < 4; ++pass) residency.run(program);
-  const auto launches = engine.learned().launches;
-  ASSERT_NE(launches, nullptr);
-  EXPECT_GE(launches->size(), 32U);
-  EXPECT_EQ(engine.learned().launches, launches);
 }
 
 TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
@@ -90,7 +77,7 @@ TEST(PolicyEngine, FetchesEachLayerOncePerPassAndNothingOnDemandWhenSteady) {
   EXPECT_EQ(residency.fetches, 320U);
   EXPECT_EQ(residency.peak, 4 * 16_MiB + 2_MiB);
   EXPECT_EQ(engine.managed_limit(), 4 * 16_MiB + 2_MiB);
-  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_EQ(residency.jumps(), 0U);
   EXPECT_THAT(residency.violations, IsEmpty());
 }
 
@@ -111,29 +98,15 @@ TEST(PolicyEngine, CountsPassesAndSaysWhereTheyBegin) {
   residency.load(program);
   residency.run(program, 3);
   const std::size_t before = engine.learned().passes;
+  // A pass start is known some launches late.
   for (int pass = 0; pass < 5; ++pass) {
     for (std::size_t at = 0; at < program.pass.size(); ++at) {
       residency.launch(program.pass[at].kernel, program.pass[at].buffers);
-      EXPECT_EQ(engine.learned().at_pass_start, at == 0) << pass << " " << at;
+      EXPECT_EQ(engine.learned().at_pass_start, at == LaunchReplay::kForesight) << pass;
+      EXPECT_EQ(engine.at_pass_start(), engine.learned().at_pass_start);
     }
   }
   EXPECT_EQ(engine.learned().passes, before + 5);
-}
-
-TEST(PolicyEngine, KeepsTheLaunchesOfAPassAsLongAsItKnowsTheOrder) {
-  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 2, 1));
-  ObedientResidency residency(engine);
-  const Program program = forward_program(6);
-  residency.load(program);
-  residency.run(program);
-  EXPECT_EQ(engine.learned().launches, nullptr);
-  residency.run(program, 4);
-  const auto pass = engine.learned().launches;
-  ASSERT_NE(pass, nullptr);
-  EXPECT_EQ(pass->size(), program.pass.size());
-  EXPECT_EQ(pass->persistent_bytes(), engine.learned().pass_bytes);
-  residency.run(program, 4);
-  EXPECT_EQ(engine.learned().launches, pass) << "nothing is recorded any more";
 }
 
 TEST(PolicyEngine, OfAutoTellsPassesFromItsReplay) {
@@ -154,6 +127,8 @@ TEST(PolicyEngine, OfAutoTellsPassesFromItsReplay) {
   EXPECT_EQ(starts[3], starts[2] + 8);
   EXPECT_EQ(engine.learned().passes, starts.size() - 1);
   EXPECT_EQ(engine.learned().launches, nullptr) << "its replay remembers them";
+  ASSERT_NE(engine.replay().pass(starts[1], starts[2]), nullptr);
+  EXPECT_EQ(engine.replay().pass(starts[1], starts[2])->size(), 8U);
 }
 
 TEST(PolicyEngine, ReplacesAllLayersAndWaitsWhenNaive) {
@@ -206,7 +181,7 @@ TEST(PolicyEngine, IsNaiveAsPublishedWithOneLayer) {
   ObedientResidency residency(engine);
   const Program program = forward_program(4);
   residency.load(program);
-  residency.run(program, 3);
+  residency.run(program, 4);
   const Decision decision = residency.launch(program.pass[0].kernel, program.pass[0].buffers);
   EXPECT_THAT(decision.evict, ElementsAre(BufferId{5}));
   EXPECT_THAT(decision.fetch, ElementsAre(BufferId{2}));
@@ -223,7 +198,7 @@ TEST(PolicyEngine, DecidesNothingWhenAllLayersMayStay) {
     residency.load(program);
     residency.run(program, 6);
     EXPECT_EQ(residency.fetches + residency.evictions, 0U) << name_of(kind);
-    EXPECT_TRUE(engine.learned().layers_known);
+    EXPECT_EQ(engine.learned().layers_known, counts_layers(kind));
     EXPECT_EQ(engine.learned().k, counts_layers(kind) ? 6 : 0);
   }
 }
@@ -246,16 +221,16 @@ TEST(PolicyEngine, LimitsToKTimesTheLargestNeedBeforeLayersAreKnown) {
   EXPECT_FALSE(engine.limit_is_hard());
 }
 
-TEST(PolicyEngine, GroupsThirtyTwoLayersAndThreeUnitsWhenLlamaLike) {
+TEST(PolicyEngine, GroupsThirtyTwoLayersWhenLlamaLike) {
   PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
   ObedientResidency residency(engine);
   const Program program = llama_program(32);
   residency.load(program);
-  residency.run(program, 3);
+  residency.run(program, 4);
   ASSERT_TRUE(engine.learned().layers_known);
   const std::vector<Bytes>& layers = engine.learned().layer_bytes;
-  EXPECT_THAT(layers, SizeIs(35));
-  EXPECT_EQ(std::count(layers.begin(), layers.end(), 388_MiB), 32);
+  EXPECT_THAT(layers, SizeIs(32));
+  EXPECT_EQ(std::count(layers.begin(), layers.end(), 388_MiB), 30) << "and two at the ends";
   residency.reset_counters();
   residency.run(program, 4);
   EXPECT_EQ(residency.demand_fetches, 0U);
@@ -274,7 +249,7 @@ TEST(PolicyEngine, TellsInOutlineWhatItLearned) {
   const BufferId weight_of_third = program.pass[2].buffers[0];
   const BufferId activation = program.pass[2].buffers[1];
   EXPECT_EQ(engine.layer_of(weight_of_third), std::nullopt);
-  residency.run(program);
+  residency.run(program, 2);
   const PolicyEngine::Outline outline = engine.outline();
   EXPECT_EQ(outline.layers, 32U);
   EXPECT_EQ(outline.k, 4);
@@ -298,7 +273,7 @@ TEST(PolicyEngine, PutsGradientsAndMomentsIntoTheirLayersWhenTraining) {
   residency.run(program, 4);
   EXPECT_EQ(residency.demand_fetches, 0U);
   EXPECT_LE(residency.peak, 3 * 32_MiB + 1_MiB);
-  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_EQ(residency.jumps(), 0U);
 }
 
 TEST(PolicyEngine, RegroupsBuffersThatTheFirstPassAllocated) {
@@ -356,7 +331,7 @@ TEST(PolicyEngine, SurvivesOneOffLaunchesBeforeTheLoop) {
   residency.reset_counters();
   residency.run(program, 3);
   EXPECT_EQ(residency.demand_fetches, 0U);
-  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_EQ(residency.jumps(), 0U);
 }
 
 TEST(PolicyEngine, TakesOtherKernelsOnTheSameLayersForTheSameOrder) {
@@ -370,7 +345,7 @@ TEST(PolicyEngine, TakesOtherKernelsOnTheSameLayersForTheSameOrder) {
   residency.reset_counters();
   residency.run(program, 4);
   EXPECT_EQ(residency.demand_fetches, 0U);
-  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_THAT(engine.learned().layer_bytes, SizeIs(6));
 }
 
 TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
@@ -382,12 +357,12 @@ TEST(PolicyEngine, ResynchronisesWhenLayersAreSkippedOnce) {
   for (const std::size_t at : {0U, 1U, 2U, 9U, 10U, 11U, 12U, 13U, 14U, 15U}) {
     residency.launch(program.pass[at].kernel, program.pass[at].buffers);
   }
-  EXPECT_EQ(engine.learned().mispredictions, 1U);
+  EXPECT_GT(residency.jumps(), 0U);
   EXPECT_TRUE(engine.learned().layers_known);
   residency.reset_counters();
   residency.run(program, 3);
   EXPECT_EQ(residency.demand_fetches, 0U);
-  EXPECT_EQ(engine.learned().mispredictions, 1U);
+  EXPECT_EQ(residency.jumps(), 0U);
   EXPECT_LE(residency.peak, 4 * 16_MiB + 2_MiB);
 }
 
@@ -398,8 +373,27 @@ TEST(PolicyEngine, FetchesTheWindowOfTheLayerThatWasJumpedTo) {
   residency.load(program);
   residency.run(program, 4);
   residency.launch(program.pass[0].kernel, program.pass[0].buffers);
-  const Decision decision = residency.launch(program.pass[9].kernel, program.pass[9].buffers);
-  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{11}, BufferId{12}, BufferId{13}, BufferId{14}));
+  Decision decision = residency.launch(program.pass[9].kernel, program.pass[9].buffers);
+  EXPECT_TRUE(decision.empty()) << "it may be a stray launch";
+  decision = residency.launch(program.pass[10].kernel, program.pass[10].buffers);
+  EXPECT_THAT(decision.fetch, ElementsAre(BufferId{12}, BufferId{13}, BufferId{14}, BufferId{15}));
+}
+
+TEST(PolicyEngine, LeavesTheWindowWhereItIsForAStrayLaunch) {
+  PolicyEngine engine(with_k(PolicyKind::kSuperpipelinePaper, 4, 2));
+  ObedientResidency residency(engine);
+  const Program program = forward_program(16);
+  residency.load(program);
+  residency.run(program, 4);
+  residency.reset_counters();
+  for (int pass = 0; pass < 3; ++pass) {
+    for (std::size_t at = 0; at < 16; ++at) {
+      residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+      if (at == 3) residency.launch(program.pass[9].kernel, program.pass[9].buffers);
+    }
+  }
+  EXPECT_LE(residency.demand_fetches, 2U * 3U) << "the stray launch's buffer, and what went for it";
+  EXPECT_LE(residency.fetches, (16U + 1U) * 3U);
 }
 
 TEST(PolicyEngine, KeepsWhatTheLaunchNamesThoughItsLayerLeaves) {
@@ -447,12 +441,14 @@ TEST(PolicyEngine, IgnoresStragglerOfTheLayerBefore) {
   const Program program = forward_program(16);
   residency.load(program);
   residency.run(program, 4);
-  const std::size_t passes = engine.learned().passes;
-  for (const std::size_t at : {0U, 1U, 2U, 1U, 2U, 3U, 4U, 5U, 6U}) {
+  for (const std::size_t at : {0U, 1U, 2U, 1U, 2U, 3U}) {
     residency.launch(program.pass[at].kernel, program.pass[at].buffers);
   }
-  EXPECT_EQ(engine.learned().passes, passes + 1);
-  EXPECT_EQ(engine.learned().mispredictions, 1U);
+  residency.reset_counters();
+  for (std::size_t at = 4; at < 16; ++at) {
+    residency.launch(program.pass[at].kernel, program.pass[at].buffers);
+  }
+  EXPECT_LE(residency.demand_fetches, 1U) << "of what went for the straggler";
 }
 
 TEST(PolicyEngine, LearnsAnewWhenTheOrderChanges) {
@@ -481,9 +477,12 @@ TEST(PolicyEngine, ForgetsBuffersOfALayerThatAreFreed) {
   residency.run(program, 4);
   residency.free(BufferId{4});
   program.pass.erase(program.pass.begin() + 2);
+  residency.run(program, 2);
+  residency.reset_counters();
   residency.run(program, 3);
   EXPECT_EQ(engine.learned().pass_bytes, 7 * 16_MiB + 2_MiB);
-  EXPECT_EQ(engine.learned().mispredictions, 0U);
+  EXPECT_EQ(residency.demand_fetches, 0U);
+  EXPECT_EQ(residency.jumps(), 0U);
   EXPECT_THAT(residency.violations, IsEmpty());
 }
 

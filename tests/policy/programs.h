@@ -157,7 +157,10 @@ class ObedientResidency {
     fetches = demand_fetches = evictions = 0;
     fetches_of.clear();
     fetched_bytes = peak = Bytes{};
+    jumps_then_ = engine_.learned().mispredictions;
   }
+  /// How often the engine has lost or moved its place since reset_counters().
+  [[nodiscard]] std::size_t jumps() const { return engine_.learned().mispredictions - jumps_then_; }
 
   std::size_t fetches = 0;  ///< by decision
   std::size_t demand_fetches = 0;
@@ -189,6 +192,7 @@ class ObedientResidency {
   PolicyEngine& engine_;
   std::map<std::uint32_t, Bytes> footprints_;
   std::set<std::uint32_t> resident_;
+  std::size_t jumps_then_ = 0;
 };
 
 /// The configuration of a policy with k, and k' unless 0.

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr std::size_t kLayers = 8;
+constexpr std::size_t kRunLayers = 8;
 
 TEST(RecordedRun, MergesTheSlabsOfTwoRuns) {
   const std::vector<Bytes> latest{4_KiB, 8_KiB, 4_KiB};
@@ -29,11 +29,11 @@ TEST(RecordedRun, MergesTheSlabsOfTwoRuns) {
 class RecordedRunTest : public ::testing::Test {
  protected:
   RecordedRunTest() {
-    for (std::uint32_t i = 0; i < kLayers; ++i) recorded_.footprints.push_back(size_of(i));
+    for (std::uint32_t i = 0; i < kRunLayers; ++i) recorded_.footprints.push_back(size_of(i));
     recorded_.footprints.push_back(2_MiB);
     add(9, {0});
     recorded_.pass_begin = 1;
-    for (std::uint32_t i = 0; i < kLayers; ++i) add(1 + i % 2, {i, kLayers});
+    for (std::uint32_t i = 0; i < kRunLayers; ++i) add(1 + i % 2, {i, kRunLayers});
   }
 
   static Bytes size_of(std::size_t layer) { return layer % 2 == 0 ? 4_MiB : 6_MiB; }
@@ -47,7 +47,7 @@ class RecordedRunTest : public ::testing::Test {
 
   /// Allocates the layers with ids that have nothing to do with the recorded numbers.
   void load(LaunchReplay& replay) {
-    for (std::uint32_t i = 0; i < kLayers; ++i) {
+    for (std::uint32_t i = 0; i < kRunLayers; ++i) {
       layers_.push_back(BufferId{50 - i});
       replay.on_allocate(layers_.back(), size_of(i));
     }
@@ -62,7 +62,7 @@ class RecordedRunTest : public ::testing::Test {
   }
   void pass(LaunchReplay& replay) {
     replay.on_allocate(scratch_, 2_MiB);
-    for (std::size_t i = 0; i < kLayers; ++i) layer(replay, i);
+    for (std::size_t i = 0; i < kRunLayers; ++i) layer(replay, i);
     replay.on_free(scratch_);
   }
 
@@ -76,8 +76,8 @@ TEST_F(RecordedRunTest, NextUsesAreKnownBeforeTheFirstLaunch) {
   replay.begin_with(recorded_);
   load(replay);
   EXPECT_EQ(replay.next_use(layers_[0]), 0U);
-  for (std::size_t i = 1; i < kLayers; ++i) EXPECT_EQ(replay.next_use(layers_[i]), 1 + i);
-  EXPECT_EQ(replay.horizon(), 1 + kLayers);
+  for (std::size_t i = 1; i < kRunLayers; ++i) EXPECT_EQ(replay.next_use(layers_[i]), 1 + i);
+  EXPECT_EQ(replay.horizon(), 1 + kRunLayers);
 }
 
 TEST_F(RecordedRunTest, ExpectsTheRecordedLaunchesInThisRunsBuffers) {
@@ -103,18 +103,18 @@ TEST_F(RecordedRunTest, GoesOnWithItsOwnPassBehindTheRecordedOne) {
   layer(replay, 1);
   layer(replay, 2);
   // The next launches that name them are those of the second pass, and not the one that loads.
-  EXPECT_EQ(replay.next_use(layers_[0]), 1 + kLayers);
-  EXPECT_EQ(replay.next_use(layers_[1]), 2 + kLayers);
-  EXPECT_EQ(replay.next_use(layers_[2]), 3 + kLayers);
-  EXPECT_EQ(replay.horizon(), kLayers);
+  EXPECT_EQ(replay.next_use(layers_[0]), 1 + kRunLayers);
+  EXPECT_EQ(replay.next_use(layers_[1]), 2 + kRunLayers);
+  EXPECT_EQ(replay.next_use(layers_[2]), 3 + kRunLayers);
+  EXPECT_EQ(replay.horizon(), kRunLayers);
   LaunchReplay::Expected expected;
-  replay.expect(kLayers, expected);
+  replay.expect(kRunLayers, expected);
   EXPECT_THAT(expected.buffers, ElementsAre(layers_[2], scratch_));
-  for (std::size_t i = 3; i < kLayers; ++i) layer(replay, i);
+  for (std::size_t i = 3; i < kRunLayers; ++i) layer(replay, i);
   replay.on_free(scratch_);
   EXPECT_TRUE(replay.following().is_over);
   EXPECT_FALSE(replay.following().is_left);
-  EXPECT_EQ(replay.following().followed, 1 + kLayers);
+  EXPECT_EQ(replay.following().followed, 1 + kRunLayers);
   const std::uint64_t jumps = replay.jumps();
   pass(replay);
   pass(replay);
@@ -125,13 +125,13 @@ TEST_F(RecordedRunTest, GoesOnWithItsOwnPassBehindTheRecordedOne) {
 // Its launches look like the recorded ones but for their buffers.
 TEST_F(RecordedRunTest, LeavesItForAnotherProgramOfTheSameKernel) {
   recorded_ = {};
-  for (std::uint32_t i = 0; i < kLayers; ++i) {
+  for (std::uint32_t i = 0; i < kRunLayers; ++i) {
     recorded_.footprints.push_back(4_MiB);
     add(1, {i});
   }
   LaunchReplay replay;
   replay.begin_with(recorded_);
-  for (std::uint32_t i = 0; i < kLayers; ++i) {
+  for (std::uint32_t i = 0; i < kRunLayers; ++i) {
     layers_.push_back(BufferId{i});
     replay.on_allocate(layers_.back(), 10_MiB);
   }
@@ -144,12 +144,12 @@ TEST_F(RecordedRunTest, LeavesItForAnotherProgramOfTheSameKernel) {
 TEST_F(RecordedRunTest, LeavesItForAnotherProgram) {
   LaunchReplay replay;
   replay.begin_with(recorded_);
-  for (std::uint32_t i = 0; i < kLayers; ++i) {
+  for (std::uint32_t i = 0; i < kRunLayers; ++i) {
     layers_.push_back(BufferId{i});
     replay.on_allocate(layers_.back(), 10_MiB);
   }
   for (int i = 0; i < 40; ++i) {
-    launch(replay, 77, {layers_[static_cast<std::size_t>(i) % kLayers]});
+    launch(replay, 77, {layers_[static_cast<std::size_t>(i) % kRunLayers]});
   }
   EXPECT_TRUE(replay.following().is_left);
   EXPECT_FALSE(replay.following().is_over);
@@ -171,7 +171,7 @@ TEST_F(RecordedRunTest, LeavesItWhereTheProgramDoesSomethingElse) {
   EXPECT_GE(replay.following().left_at, 3U);
   // What it does from there on is learned as ever.
   for (int i = 0; i < 3; ++i) {
-    for (std::size_t at = 0; at < kLayers; ++at) layer(replay, at);
+    for (std::size_t at = 0; at < kRunLayers; ++at) layer(replay, at);
   }
   EXPECT_NE(replay.next_use(layers_[2]), LaunchReplay::kNever);
 }
@@ -185,7 +185,7 @@ TEST_F(RecordedRunTest, ALaunchTooManyIsPassedOver) {
   layer(replay, 0);
   layer(replay, 1);
   launch(replay, 70, {scratch_});
-  for (std::size_t i = 2; i < kLayers; ++i) layer(replay, i);
+  for (std::size_t i = 2; i < kRunLayers; ++i) layer(replay, i);
   EXPECT_FALSE(replay.following().is_left);
   EXPECT_TRUE(replay.following().is_over);
 }
@@ -197,14 +197,14 @@ TEST_F(RecordedRunTest, ForgetsItLikeAnyOtherPast) {
   load_launch(replay);
   for (int i = 0; i < 30; ++i) pass(replay);
   EXPECT_GT(replay.first_remembered(), 0U);
-  EXPECT_EQ(replay.present(), 30 * kLayers);
+  EXPECT_EQ(replay.present(), 30 * kRunLayers);
   EXPECT_EQ(replay.next_use(layers_[0]), replay.present() + 1);
 }
 
 TEST_F(RecordedRunTest, BringsWhatTheFirstLaunchesNameWhileTheProgramLoads) {
   AutoPolicy policy(recorded_);
   std::vector<BufferId> layers;
-  for (std::uint32_t i = 0; i < kLayers; ++i) {
+  for (std::uint32_t i = 0; i < kRunLayers; ++i) {
     layers.push_back(BufferId{i});
     policy.on_allocate(layers.back(), size_of(i), 1);
   }

@@ -1,4 +1,4 @@
-// Which layers a manager shows under `auto`, which follows none.
+// Which layers a manager shows under policies that learn none, and under those that do.
 #include "residency/shown_layers.h"
 
 #include <gmock/gmock.h>
@@ -125,10 +125,20 @@ TEST_F(ShownLayersTest, AreNoneWhereNothingRepeatsOrAllIsOne) {
   EXPECT_EQ(layers(), 0U);
 }
 
-TEST_F(ShownLayersTest, AreThoseThatPolicyFollowsWhereItDoes) {
+TEST_F(ShownLayersTest, AreThoseThatPolicyLearnsWhereItDoes) {
+  make(budget_of(6, PolicyKind::kSuperpipeline));
+  const auto model = load_model();
+  run(model, 6);
+  EXPECT_EQ(manager_->stats().learned.layer_bytes.size(), kModel);
+  EXPECT_EQ(layers(), kModel);
+  EXPECT_GT(there(), 0);
+}
+
+TEST_F(ShownLayersTest, AreGroupedUnderLruToo) {
   make(budget_of(6, PolicyKind::kLru));
   const auto model = load_model();
-  run(model, 4);
+  run(model, 6);
+  EXPECT_FALSE(manager_->stats().learned.layers_known);
   EXPECT_EQ(layers(), kModel);
   EXPECT_GT(there(), 0);
 }

@@ -378,10 +378,10 @@ TEST(FindLayers, NumbersLayersAsTheProgramUsesThem) {
   const auto program = std::get<TracedProgram>(trace.program());
   const TracedLayers found = find_layers(program, find_passes(program, 1'000'000));
   ASSERT_EQ(found.layer_of.size(), 13U);
-  // The embedding comes first, then the three weights of each repetition.
-  EXPECT_EQ(found.layers, 5U);
+  // The embedding comes first, and is a part of the first repetition of three weights.
+  EXPECT_EQ(found.layers, 4U);
   EXPECT_EQ(found.layer_of[0], 0U);
-  for (std::uint32_t i = 0; i < 12; ++i) EXPECT_EQ(found.layer_of[1 + i], 1 + i / 3) << i;
+  for (std::uint32_t i = 0; i < 12; ++i) EXPECT_EQ(found.layer_of[1 + i], i / 3) << i;
   EXPECT_EQ(found.shared, kNoLayer);
 }
 
