@@ -71,10 +71,11 @@ class LayerFinder {
  private:
   /// When the layers were looked for last, and when they are looked for next, in passes.
   struct Looks {
-    std::size_t last = 0;                  ///< how many passes there were then
-    std::size_t next = 1;                  ///< how many there have to be
-    std::size_t wait = 1;                  ///< from the next look to the one after it
-    std::uint64_t launches = 0;            ///< or so many launches
+    std::size_t last = 0;  ///< how many passes there were then
+    std::size_t next = 1;  ///< how many there have to be
+    std::size_t wait = 1;  ///< from the next look to the one after it
+    /// Or so many launches.
+    std::uint64_t launches = std::numeric_limits<std::uint64_t>::max();
     std::size_t patience = 1;              ///< from the last look to one because the place was lost
     std::optional<std::size_t> due_since;  ///< so many passes: since then it waits for a whole one
     std::uint64_t jumps = 0;               ///< the replay's, by the last look
