@@ -34,7 +34,7 @@ struct LivePass {
   std::vector<Buffer> buffers;       ///< live and persistent, each once, in any order
 };
 
-/// What learn_pass() finds in `pass`. Pure but for memory: throws std::bad_alloc. O(accesses * log
+/// The layers and visits that learn_pass() finds in `pass`. Throws std::bad_alloc. O(accesses * log
 /// buffers), and as learn_pass().
 [[nodiscard]] PassOrder order_of(const LivePass& pass);
 
