@@ -225,6 +225,20 @@ TEST(KernelWords, OfANormAreReadAndItsResultIsWritten) {
   EXPECT_THAT(launch.live(), ElementsAre("1", "2rw"));
 }
 
+// Word 56 is a number of 32 bits and, beside it, what the stack had there: half of an address.
+TEST(KernelWords, OfAnAttentionLeaveOutTheNumberBetweenOperandsAndResults) {
+  Launch launch(
+      "_Z39fmha_cutlassF_f32_aligned_64x64_rf_"
+      "sm80N22PyTorchMemEffAttention15AttentionKernelIfN7cutl"
+      "ass4arch4Sm80ELb1ELi64ELi64ELi64ELb1ELb1EE6ParamsE",
+      {272});
+  for (std::uint64_t i = 0; i < 3; ++i) launch.put(0, 8 * i, 10 + i);
+  launch.put(0, 48, 13);
+  launch.put(0, 56, 7);
+  launch.put(0, 64, 20);
+  EXPECT_THAT(launch.live(), ElementsAre("10", "11", "12", "13", "20w"));
+}
+
 TEST(KernelWords, OfATensorInfoAreOneAndItsTypeTellsTheRole) {
   Launch launch(
       "_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIfljLi2ELi"
