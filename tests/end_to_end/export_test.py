@@ -46,26 +46,23 @@ class Export(EndToEndCase):
         if reason := trace_processor.missing():
             self.skipTest(reason)
         stats = self.outcome.stats
-        for format_name in ("perfetto", "chrome"):
-            with self.subTest(format=format_name):
-                exported = Path(self.folder.name) / format_name
-                exported.write_bytes(self.export(format_name))
-                problems, fetches, flows, uses = trace_processor.query(
-                    exported,
-                    "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
-                    "select count(*) as n, sum(extract_arg(arg_set_id, case when extract_arg(arg_set_id, 'args.bytes') is null "
-                    "then 'debug.bytes' else 'args.bytes' end)) as bytes from slice "
-                    "where name in ('demand fetch', 'prefetch')",
-                    "select count(*) as n, count(distinct slice_out) as fetches, coalesce(sum(b.ts < a.ts), 0) as backwards from flow "
-                    "join slice a on a.id = slice_out join slice b on b.id = slice_in",
-                    "select name, count(*) as n from slice where name like 'layer %' group by 1 order by 1")
-                self.assertEqual(problems, [])
-                self.assertEqual((fetches[0]["n"], fetches[0]["bytes"]), (stats["fetches"], stats["h2d_bytes"]))
-                # What was fetched for a launch that never came has no arrow.
-                self.assertEqual((flows[0]["n"], flows[0]["backwards"]), (flows[0]["fetches"], 0))
-                self.assertGreater(flows[0]["n"], 0.5 * stats["fetches"])
-                self.assertEqual([(use["name"], use["n"]) for use in uses],
-                                 [(f"layer {layer}", PASSES) for layer in range(1, LAYER_COUNT + 1)])
+        exported = Path(self.folder.name) / "perfetto"
+        exported.write_bytes(self.export("perfetto"))
+        problems, fetches, flows, uses = trace_processor.query(
+            exported,
+            "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
+            "select count(*) as n, sum(extract_arg(arg_set_id, 'debug.bytes')) as bytes from slice "
+            "where name in ('demand fetch', 'prefetch')",
+            "select count(*) as n, count(distinct slice_out) as fetches, coalesce(sum(b.ts < a.ts), 0) as backwards from flow "
+            "join slice a on a.id = slice_out join slice b on b.id = slice_in",
+            "select name, count(*) as n from slice where name like 'layer %' group by 1 order by 1")
+        self.assertEqual(problems, [])
+        self.assertEqual((fetches[0]["n"], fetches[0]["bytes"]), (stats["fetches"], stats["h2d_bytes"]))
+        # What was fetched for a launch that never came has no arrow.
+        self.assertEqual((flows[0]["n"], flows[0]["backwards"]), (flows[0]["fetches"], 0))
+        self.assertGreater(flows[0]["n"], 0.5 * stats["fetches"])
+        self.assertEqual([(use["name"], use["n"]) for use in uses],
+                         [(f"layer {layer}", PASSES) for layer in range(1, LAYER_COUNT + 1)])
 
     def test_snapshot_has_the_layers(self) -> None:
         snapshot = pickle.loads(self.export("torch-snapshot"))

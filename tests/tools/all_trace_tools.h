@@ -15,7 +15,6 @@
 #include "tests/tools/export_testing.h"
 #include "tools/superpipe/diff/compared_run.h"
 #include "tools/superpipe/diff/run_comparison.h"
-#include "tools/superpipe/export_chrome.h"
 #include "tools/superpipe/export_csv.h"
 #include "tools/superpipe/export_perfetto.h"
 #include "tools/superpipe/export_snapshot.h"
@@ -68,15 +67,13 @@ class AllTraceTools {
   void export_all() {
     TextSink sink;
     PerfettoWriter perfetto(sink);
-    ChromeWriter chrome(sink);
     TrackExporter perfetto_exporter(perfetto, layers_);
-    TrackExporter chrome_exporter(chrome, layers_);
     TorchSnapshotWriter snapshot(sink);
     CsvWriter csv(sink);
     CollapsedWriter collapsed(sink, StackWeight::kPeak);
     SpeedscopeWriter speedscope(sink);
     for (TraceExporter* const exporter : std::initializer_list<TraceExporter*>{
-             &perfetto_exporter, &chrome_exporter, &snapshot, &csv, &collapsed, &speedscope}) {
+             &perfetto_exporter, &snapshot, &csv, &collapsed, &speedscope}) {
       (void)read_into(*exporter);
     }
   }

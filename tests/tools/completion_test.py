@@ -118,7 +118,7 @@ class Shared:
         self.assertEqual(self.ask("run", "--policy", "l"), ["lru"])
         self.assertEqual(self.ask("run", "--writeback", ""), ["always", "digest"])
         self.assertEqual(self.ask("run", "--log", ""), ["debug", "error", "info", "off", "warning"])
-        self.assertEqual(self.ask("export", "--format", "c"), ["chrome", "collapsed", "csv"])
+        self.assertEqual(self.ask("export", "--format", "c"), ["collapsed", "csv"])
         self.assertEqual(self.ask("export", "--stacks", "p"), ["peak"])
         self.assertEqual(self.ask("report", "--link", "gen4"), ["gen4", "gen4x8"])
         self.assertEqual(self.ask("plan", "--fit", "rtx409"), ["rtx4090"])

@@ -24,7 +24,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 from environment import torch_python  # noqa: E402
 
 BAD_USAGE = 2
-FORMATS = ("perfetto", "chrome", "torch-snapshot", "csv", "collapsed", "speedscope")
+FORMATS = ("perfetto", "torch-snapshot", "csv", "collapsed", "speedscope")
 GEMM = "gemm(float const*, float const*, float*)"
 GATHER = 'gather<int, "x">;f'
 WEIGHT, WEIGHTS, RESULT = 15_000_000, 8, 4 << 20
@@ -57,41 +57,6 @@ class ExportCase(CommandCase):
         self.assertEqual((finished.returncode, finished.stdout, finished.stderr), (0, f"wrote {output}\n", ""))
         return output
 
-
-# What perfetto.dev/docs/getting-started/other-formats and the "Trace Event Format" document (Google, 2016) ask of an event.
-PLACED = {"pid": {"type": "integer"}, "tid": {"type": "integer"}, "ts": {"type": "number", "minimum": 0}}
-NAMED = {**PLACED, "name": {"type": "string", "minLength": 1}, "args": {"type": "object"}}
-
-
-def chrome_event(phase: str, properties: dict, required: list[str]) -> dict:
-    return {"if": {"properties": {"ph": {"const": phase}}},
-            "then": {"properties": {"ph": True, **properties}, "required": ["ph", "pid", "tid", "ts", *required],
-                     "additionalProperties": False}}
-
-
-CHROME_SCHEMA = {
-    "type": "object",
-    "required": ["traceEvents"],
-    "properties": {
-        "displayTimeUnit": {"enum": ["ms", "ns"]},
-        "otherData": {"type": "object"},
-        "traceEvents": {"type": "array", "items": {
-            "type": "object",
-            "properties": {"ph": {"enum": ["M", "X", "B", "E", "C", "s", "f"]}},
-            "allOf": [
-                chrome_event("M", {**NAMED, "name": {"enum": ["process_name", "thread_name", "process_sort_index", "thread_sort_index"]}},
-                             ["name", "args"]),
-                chrome_event("X", {**NAMED, "dur": {"type": "number", "minimum": 0}}, ["name", "dur"]),
-                chrome_event("B", NAMED, ["name"]),
-                chrome_event("E", PLACED, []),
-                chrome_event("C", {**NAMED, "args": {"type": "object", "minProperties": 1, "additionalProperties": {"type": "number"}}},
-                             ["name", "args"]),
-                chrome_event("s", {**NAMED, "cat": {"type": "string"}, "id": {"type": "integer"}}, ["name", "cat", "id"]),
-                chrome_event("f", {**NAMED, "cat": {"type": "string"}, "id": {"type": "integer"}, "bp": {"const": "e"}},
-                             ["name", "cat", "id", "bp"]),
-            ]}},
-    },
-}
 
 # As www.speedscope.app's file format is documented (github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources).
 SPEEDSCOPE_SCHEMA = {
@@ -158,14 +123,9 @@ class Perfetto(ExportCase):
     def test_trace_processor_finds_what_happened(self) -> None:
         if reason := trace_processor.missing():
             self.skipTest(reason)
-        for format_name in ("perfetto", "chrome"):
-            with self.subTest(format=format_name):
-                self.judge(self.export(format_name))
-
-    def judge(self, exported: Path) -> None:
         track = "coalesce(thread.name, track.name)"
         problems, kernels, transfers, stalls, waits, flows, marks, layers, counters = trace_processor.query(
-            exported,
+            self.export("perfetto"),
             "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
             f"select slice.name as kernel, count(*) as n, sum(dur) as ns, min({track}) as place from slice "
             f"join track on track.id = track_id left join thread_track on thread_track.id = track_id left join thread using (utid) "
@@ -201,8 +161,7 @@ class Perfetto(ExportCase):
                          [("demand fetch", "buffers arrived", 2, 0), ("demand fetch", GEMM, 6, 0),
                           ("prefetch", "buffers arrived", 2, 0), ("prefetch", GEMM, 6, 0)])
         self.assertEqual([(row["name"], row["n"], row["long"]) for row in marks], [("forward \u00e4 \ufffd", 2, 2), ("step", 4, 2)])
-        # A counter of Chrome's has a name, and one for each of its series.
-        most = {row["name"].removesuffix(" bytes").removesuffix(" bytes/s"): (row["most"], row["least"]) for row in counters}
+        most = {row["name"]: (row["most"], row["least"]) for row in counters}
         self.assertEqual(most["budget"], (80 << 20, 80 << 20))
         self.assertEqual(most["pinned host memory"], (120 << 20, 120 << 20))
         # Four layers of two weights each, and a result that all of them use.
@@ -217,23 +176,6 @@ class Perfetto(ExportCase):
 
 @unittest.skipIf(READERS_MISSING, READERS_MISSING)
 class JsonFormats(ExportCase):
-    def test_chrome_keeps_to_its_schema(self) -> None:
-        exported = json.loads(self.export("chrome").read_text(encoding="utf-8"))
-        jsonschema.validate(exported, CHROME_SCHEMA)
-        self.assertEqual(exported["otherData"]["command"], 'python generate "it".py')
-        events = exported["traceEvents"]
-        fetches = [event for event in events if event["ph"] == "X" and event["name"] == "demand fetch"]
-        self.assertEqual([event["args"]["bytes"] for event in fetches], [WEIGHT] * 8)
-        begun = [event["id"] for event in events if event["ph"] == "s"]
-        self.assertEqual(len(begun), len(set(begun)))
-        self.assertEqual(sorted(begun), sorted(event["id"] for event in events if event["ph"] == "f"))
-
-    def test_chrome_schema_rejects_what_is_wrong(self) -> None:
-        good = json.loads(self.export("chrome").read_text(encoding="utf-8"))
-        for change in ({"ph": "Q"}, {"ts": -1}, {"ts": "1"}, {"extra": 1}, {"name": 5}):
-            with self.subTest(change=change), self.assertRaises(jsonschema.ValidationError):
-                jsonschema.validate({**good, "traceEvents": [{**good["traceEvents"][-1], **change}]}, CHROME_SCHEMA)
-
     def test_speedscope_keeps_to_its_schema(self) -> None:
         exported = json.loads(self.export("speedscope").read_text(encoding="utf-8"))
         jsonschema.validate(exported, SPEEDSCOPE_SCHEMA)
@@ -368,7 +310,7 @@ class Output(ExportCase):
                 self.assertEqual((self.root / "piped").read_bytes(), output.read_bytes())
 
     def test_is_named_after_the_trace(self) -> None:
-        extensions = dict(zip(FORMATS, ("perfetto-trace", "json", "pickle", "csv", "folded", "speedscope.json"), strict=True))
+        extensions = dict(zip(FORMATS, ("perfetto-trace", "pickle", "csv", "folded", "speedscope.json"), strict=True))
         for format_name in FORMATS:
             finished = self.run_superpipe("export", "run.sptrace", "--format", format_name)
             self.assertEqual((finished.returncode, finished.stdout), (0, f"wrote run.{extensions[format_name]}\n"))
@@ -550,7 +492,7 @@ class Scale(ExportCase):
         for format_name in FORMATS:
             with self.subTest(format=format_name):
                 # To find the layers, the launches are kept: 21,600 more of them here.
-                most = 8192 if format_name in ("perfetto", "chrome") else 2048
+                most = 8192 if format_name in ("perfetto",) else 2048
                 self.assertLess(peaks[format_name, "3000"], peaks[format_name, "300"] + most)
 
 

@@ -17,7 +17,6 @@
 #include "policy/budget.h"
 #include "profiler/trace_reader.h"
 #include "tools/superpipe/exit_code.h"
-#include "tools/superpipe/export_chrome.h"
 #include "tools/superpipe/export_csv.h"
 #include "tools/superpipe/export_perfetto.h"
 #include "tools/superpipe/export_sink.h"
@@ -72,9 +71,8 @@ Export export_collapsed(ExportSink& out, const Wanted& wanted) {
   return {nullptr, std::make_unique<CollapsedWriter>(out, wanted.weight)};
 }
 
-constexpr std::array<ExportFormat, 6> kExportFormats = {
+constexpr std::array<ExportFormat, 5> kExportFormats = {
     ExportFormat{"perfetto", ".perfetto-trace", true, true, export_tracks<PerfettoWriter>},
-    ExportFormat{"chrome", ".json", false, true, export_tracks<ChromeWriter>},
     ExportFormat{"torch-snapshot", ".pickle", true, false, export_events<TorchSnapshotWriter>},
     ExportFormat{"csv", ".csv", false, false, export_events<CsvWriter>},
     ExportFormat{"collapsed", ".folded", false, false, export_collapsed},

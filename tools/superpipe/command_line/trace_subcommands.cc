@@ -246,7 +246,6 @@ class ExportSubcommand final : public Subcommand {
         .lists = {{"Formats",
                    {{"perfetto",
                      "for ui.perfetto.dev and its trace processor: streams, link, memory, marks"},
-                    {"chrome", "the same as JSON, for chrome://tracing and what else reads it"},
                     {"torch-snapshot",
                      "allocations, for torch.cuda._memory_viz and pytorch.org/memory_viz"},
                     {"csv", "a row for each event, a column for each field"},
