@@ -69,7 +69,7 @@ class AllTraceTools {
     PerfettoWriter perfetto(sink);
     TrackExporter perfetto_exporter(perfetto, layers_);
     TorchSnapshotWriter snapshot(sink);
-    CsvWriter csv(sink);
+    CsvWriter csv(sink, layers_);
     CollapsedWriter collapsed(sink, StackWeight::kPeak);
     SpeedscopeWriter speedscope(sink);
     for (TraceExporter* const exporter : std::initializer_list<TraceExporter*>{

@@ -50,7 +50,7 @@ struct ExportFormat {
   std::string_view name;
   std::string_view extension;  ///< of a file that is named after the trace
   bool is_binary;
-  bool draws_layers;  ///< of passes, for which the trace is read once more
+  bool has_layers;  ///< of passes, for which the trace is read once more
   Export (*make)(ExportSink& out, const Wanted& wanted);
 };
 
@@ -67,6 +67,10 @@ Export export_events(ExportSink& out, const Wanted& /*wanted*/) {
   return {nullptr, std::make_unique<Writer>(out)};
 }
 
+Export export_csv(ExportSink& out, const Wanted& wanted) {
+  return {nullptr, std::make_unique<CsvWriter>(out, wanted.layers)};
+}
+
 Export export_collapsed(ExportSink& out, const Wanted& wanted) {
   return {nullptr, std::make_unique<CollapsedWriter>(out, wanted.weight)};
 }
@@ -74,7 +78,7 @@ Export export_collapsed(ExportSink& out, const Wanted& wanted) {
 constexpr std::array<ExportFormat, 5> kExportFormats = {
     ExportFormat{"perfetto", ".perfetto-trace", true, true, export_tracks<PerfettoWriter>},
     ExportFormat{"torch-snapshot", ".pickle", true, false, export_events<TorchSnapshotWriter>},
-    ExportFormat{"csv", ".csv", false, false, export_events<CsvWriter>},
+    ExportFormat{"csv", ".csv", false, true, export_csv},
     ExportFormat{"collapsed", ".folded", false, false, export_collapsed},
     ExportFormat{"speedscope", ".speedscope.json", false, false, export_events<SpeedscopeWriter>},
 };
@@ -189,7 +193,7 @@ int export_command(const ExportOptions& options) {
   ProgressLine progress("export", output != "-" || ::isatty(STDOUT_FILENO) != 1);
   Wanted wanted;
   wanted.weight = stack_weight_named(options.stacks).value_or(StackWeight::kAllocated);
-  if (format.draws_layers) wanted.layers = layers_of(options.file, progress);
+  if (format.has_layers) wanted.layers = layers_of(options.file, progress);
   const Export made = format.make(*file, wanted);
   made.exporter->begin(reader->properties());
   for (;;) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 namespace superpipe::cli {
 namespace {
@@ -62,7 +63,7 @@ void append_cell(std::string& line, std::string_view cell) {
 
 }  // namespace
 
-CsvWriter::CsvWriter(ExportSink& out) : out_(out) {
+CsvWriter::CsvWriter(ExportSink& out, TracedLayers layers) : out_(out), layers_(std::move(layers)) {
   for_each_trace_type([this]<typename Event>() {
     // A visitor is not given the end.
     constexpr bool kIsRow =
@@ -86,12 +87,12 @@ void CsvWriter::add_columns() {
 void CsvWriter::begin(const TraceProperties& /*properties*/) {
   line_ = "event,time_ns,thread";
   for (const std::string_view column : columns_) line_.append(",").append(column);
-  line_ += '\n';
+  line_ += ",layer\n";
   out_.write(line_);
 }
 
 template <typename Event>
-void CsvWriter::row(const TraceMoment& when, const Event& event) {
+void CsvWriter::row(const TraceMoment& when, const Event& event, std::string_view layer) {
   const std::vector<std::size_t>& columns = columns_of_[Event::kType];
   std::size_t field = 0;
   Event::fields(event, [&](std::string_view name, const auto& value) {
@@ -105,13 +106,14 @@ void CsvWriter::row(const TraceMoment& when, const Event& event) {
     append_cell(line_, cell);
     cell.clear();
   }
-  line_ += '\n';
+  line_.append(",").append(layer) += '\n';
   out_.write(line_);
 }
 
 // One a type, because a visitor has a function for each.
 void CsvWriter::on_allocation(const TraceMoment& when, const TraceAllocation& event) {
-  row(when, event);
+  const std::uint32_t layer = event.buffer == kNoBuffer ? kNoLayer : layers_.of(buffers_++);
+  row(when, event, layer == kNoLayer ? "" : layers_.name_of(layer));
 }
 void CsvWriter::on_free(const TraceMoment& when, const TraceFree& event) { row(when, event); }
 void CsvWriter::on_launch(const TraceMoment& when, const TraceLaunch& event) { row(when, event); }

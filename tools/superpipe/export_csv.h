@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/superpipe/export_sink.h"
+#include "tools/superpipe/planner/traced_layers.h"
 #include "tools/superpipe/trace_exporter.h"
 
 namespace superpipe::cli {
@@ -17,11 +18,13 @@ namespace superpipe::cli {
 ///
 /// Fields that refer to definitions have their names: kernels, streams, texts, and call sites as
 /// their functions, innermost first, with " < " between. Several buffers have a space between.
-/// `thread` is the system's id. RFC 4180, but for lines that end with a line feed.
+/// `thread` is the system's id. A last column, `layer`, is filled in allocations: the number of the
+/// buffer's layer from 1 on, or "shared" where launches of many layers name it. As in RFC 4180, but
+/// lines end with a line feed.
 class CsvWriter final : public TraceExporter {
  public:
   /// `out` must outlive it.
-  explicit CsvWriter(ExportSink& out);
+  explicit CsvWriter(ExportSink& out, TracedLayers layers = {});
 
   void begin(const TraceProperties& properties) override;
   void finish() override {}
@@ -44,11 +47,13 @@ class CsvWriter final : public TraceExporter {
 
  private:
   template <typename Event>
-  void row(const TraceMoment& when, const Event& event);
+  void row(const TraceMoment& when, const Event& event, std::string_view layer = {});
   template <typename Event>
   void add_columns();
 
   ExportSink& out_;
+  const TracedLayers layers_;
+  std::uint64_t buffers_ = 0;                         ///< allocated so far
   std::vector<std::string_view> columns_;             ///< behind event, time_ns and thread
   std::vector<std::vector<std::size_t>> columns_of_;  ///< by type: of each field
   std::vector<std::string> cells_;

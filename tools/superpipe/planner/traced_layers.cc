@@ -59,6 +59,10 @@ std::uint32_t TracedLayers::of(std::uint64_t earlier) const {
   return earlier < layer_of.size() ? layer_of[earlier] : kNoLayer;
 }
 
+std::string TracedLayers::name_of(std::uint32_t layer) const {
+  return layer == shared ? "shared" : std::to_string(layer + 1);
+}
+
 std::string TracedLayers::row_of(std::uint32_t layer, std::size_t most_rows) const {
   if (layer == shared) return "shared by layers";
   const std::size_t share = (layers + most_rows - 1) / most_rows;

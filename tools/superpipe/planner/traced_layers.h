@@ -23,6 +23,8 @@ struct TracedLayers {
 
   /// The layer of the buffer that was allocated after `earlier` others; kNoLayer: none.
   [[nodiscard]] std::uint32_t of(std::uint64_t earlier) const;
+  /// The number of `layer` from 1 on, or "shared".
+  [[nodiscard]] std::string name_of(std::uint32_t layer) const;
   /// What a row of `layer` is called where there is room for so many of layers: "layer 3",
   /// "layers 5 to 8" where several share a row, or "shared by layers". REQUIRES: `layer` is one.
   [[nodiscard]] std::string row_of(std::uint32_t layer, std::size_t most_rows) const;
