@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Frameworks' tests on simgpu. PyTorch's: with a twin on the CPU, whose values everything has to equal, and without, run against run.
 
-  scripts/test --frameworks [--parts words,operations,twin,reproducible,scripts] [--only TEXT] ...
+  scripts/test --frameworks [--parts words,operations,layers,twin,...] [--only TEXT] ...
 
 words         tools/kernel_words.json: each struct that it describes is handed to a kernel in PyTorch's library, and superpipe
               finds the operands of operations in such structs. In a decode and in a training nothing is fetched for what the
               structs hold besides.
 operations    Operations of PyTorch under the twin, without superpipe, and two faults that the twin has to find.
+layers        The layers of models of transformers and diffusers are their modules, by the addresses of the parameters
+              (module_tree.py). --short takes one of the models, another one with each commit.
 twin          Programs under the twin: without superpipe, which says what they need, and under it at half of that. Each value
               that is kept on the device is compared before each use, and the results are those of a run on the CPU.
 reproducible  The same programs as they are, on kernels whose results are not computed: the same bytes in each run without
@@ -32,6 +34,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +45,8 @@ from pathlib import Path
 
 import environment
 import kernel_words_check
+import layers_check
+import module_tree
 import script_grid
 import script_runs
 import seeded_faults
@@ -52,7 +57,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SKIPPED = 77
 MIB = 1 << 20
-PARTS = ("words", "operations", "twin", "reproducible", "scripts")
+PARTS = ("words", "operations", "layers", "twin", "reproducible", "scripts")
 
 PROGRAMS = ("generate_llama", "generate_gpt2_sampling", "train_sgd", "train_adamw_foreach", "train_adamw_single", "train_adamw_fused",
             "train_accumulating", "train_checkpointing", "train_zeroth_order", "vit", "bert", "diffusion_sampling", "diffusion_training")
@@ -80,6 +85,8 @@ LATE_BLOCKS = {"native": 0, "async": 2 * MIB}
 # How many runs may be made until the peak is within that: on a busy machine a third block may come before superpipe's worker is given
 # a processor. A defect shows in each run.
 RUNS_FOR_PEAK = {"native": 1, "async": 3}
+# A part of what each of module_tree.py's models needs.
+LAYERS_BUDGET = "60M"
 MIXERS_OFF = {"SIMGPU_MIXERS": "off", "SIMGPU_LOG": "error"}
 
 
@@ -215,6 +222,22 @@ class Runner:
         found = answer.get("twin", {}).get("found", [])
         problem = None if found and "error" not in answer else answer.get("error", "the twin found nothing")
         self.row("operations", f"{name} is found", problem, "; ".join(found)[:160], [answer])
+
+    # ---- layers
+
+    def layers(self, name: str) -> None:
+        tree, trace, export = (self.folder / f"{name}.{ending}" for ending in ("json", "sptrace", "csv"))
+        command = [self.build.command, "profile", "--simulate", "--gpu-mem", LAYERS_BUDGET, "--policy", "superpipeline",
+                   "-o", trace, "--", self.options.python, HERE / "module_tree.py", name, tree]
+        try:
+            _, errors = script_runs.written(command, 3 * self.options.limit)
+            subprocess.run([self.build.command, "export", trace, "--format", "csv", "-o", export], check=True, capture_output=True)
+            shown = re.search(r"^superpipe: policy .* layers (\d+)", errors, re.MULTILINE)
+            problem, detail = layers_check.problem(json.loads(tree.read_text()), layers_check.layers_by_address(export),
+                                                   int(shown[1]) if shown else 0)
+        except (OSError, subprocess.SubprocessError) as error:
+            problem, detail = str(error), ""
+        self.row("layers", f"{name}, {LAYERS_BUDGET}", problem, detail, [])
 
     # ---- twin
 
@@ -423,6 +446,10 @@ def main() -> int:
         if "operations" in options.parts:
             runner.cases(runner.operations, [("operations", allocator) for allocator in options.allocators])
             runner.cases(runner.flipped_bit, [("flipped_bit",), ("flipped_bit_read_back",)])
+        if "layers" in options.parts:
+            models = list(module_tree.MODELS)
+            chosen = [models[script_runs.commits() % len(models)]] if options.short else models
+            runner.cases(runner.layers, [(model,) for model in chosen])
         if "twin" in options.parts:
             runner.cases(runner.twin, cases)
             runner.row("twin", "superpipe moved data", None if 2 * sum(runner.moved) >= len(runner.moved) else "in too few runs",

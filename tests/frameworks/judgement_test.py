@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "frameworks"))
 import environment  # noqa: E402
 import frameworks_tests  # noqa: E402
 import kernel_words_check  # noqa: E402
+import layers_check  # noqa: E402
 import script_grid  # noqa: E402
 import script_runs  # noqa: E402
 import seeded_faults  # noqa: E402
@@ -192,6 +193,36 @@ class SeededFaults(unittest.TestCase):
 
     def test_run_on_programs_that_there_are(self) -> None:
         self.assertLessEqual(set(json.loads(seeded_faults.LIST.read_text())["programs"]), set(frameworks_tests.PROGRAMS))
+
+
+class Layers(unittest.TestCase):
+    MODULES = [{"name": "embed", "parameters": [[10, 8]]}, {"name": "block.0.in", "parameters": [[11, 8], [90, 1]]},
+               {"name": "block.0.out", "parameters": [[12, 8]]}, {"name": "block.1.in", "parameters": [[13, 8]]},
+               {"name": "head", "parameters": [[10, 8]]}]
+    GOOD = {10: "1", 11: "1", 12: "1", 13: "2", 99: ""}
+
+    def judge(self, layers: dict, shown: int = 2) -> tuple[str | None, str]:
+        return layers_check.problem({"blocks": ["block.0.", "block.1."], "modules": self.MODULES}, layers, shown)
+
+    def test_have_no_problem_where_each_block_is_one(self) -> None:
+        self.assertEqual(self.judge(self.GOOD), (None, "2 blocks of 2 layers, 4 parameters"))
+
+    def test_may_not_cut_a_block_nor_join_two_nor_leave_one_out(self) -> None:
+        for change, text in (({12: "2"}, "block.0. is in layers ['1', '2']"), ({13: "1"}, "share layers"),
+                             ({13: ""}, "block.1. is in layers ['']"), ({13: "shared"}, "block.1. is in layers ['shared']"),
+                             ({10: "2"}, "in the order of their calls: [2, 1, 1, 2]")):
+            with self.subTest(change=change):
+                self.assertIn(text, self.judge(self.GOOD | change)[0])
+        self.assertIn("block.1. is in layers []", self.judge({10: "1", 11: "1", 12: "1"})[0])
+
+    def test_are_as_many_as_the_run_says(self) -> None:
+        self.assertIn("there are 3 layers", self.judge(self.GOOD, 3)[0])
+
+    def test_are_read_by_address_from_an_export(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            export = Path(folder) / "run.csv"
+            export.write_text("event,buffer,address,layer\nallocation,0,10,1\nallocation,,11,\nfree,0,,\nallocation,1,12,shared\n")
+            self.assertEqual(layers_check.layers_by_address(export), {10: "1", 12: "shared"})
 
 
 class KernelWords(unittest.TestCase):
