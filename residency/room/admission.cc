@@ -176,50 +176,72 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
 // @return kWorkingSetTooLarge, kDeviceError.
 Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missing& missing,
                                              Attempt& attempt) {
-  const Bytes needed = missing.pages;
   // The limit may have shrunk since.
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
+  const Lacking lacking = look_for_room(missing, attempt);
+  if (lacking.is_nothing()) return Next::kWait;
+  // While the link is busy nothing is gained by choosing what leaves. What has been used by the
+  // time that it runs dry may then go: mostly that is what is needed last.
+  if (core_.is_link_busy() || rests(set, missing, attempt.rest)) return Next::kWait;
+  if (request_room(missing, lacking)) return Next::kWait;
+  // Nothing can go and nothing is on its way. But the pins of other operations end soon.
   const bool too_large = attempt.working_set > core_.ledger.limit();
+  if (!too_large && others_move(set)) return Next::kWait;
+  return do_without_room(set, attempt);
+}
+
+// What does not come by itself. Now and then, when the attempt has waited long, only what is idle
+// counts as room, and nothing is spared.
+Admission::Lacking Admission::look_for_room(const Missing& missing, Attempt& attempt) {
   // What waits its turn on a slow link is not stuck.
   if (core_.is_link_busy()) {
     attempt.patience = std::max(attempt.patience, core_.now() + attempt.patience_step);
   }
-  const bool impatient = core_.now() >= attempt.patience;
-  if (impatient) {
+  Lacking lacking;
+  lacking.is_impatient = core_.now() >= attempt.patience;
+  if (lacking.is_impatient) {
     end_rest(attempt.rest);
     attempt.patience += attempt.patience_step;
     core_.let_freed_lately_go();
+    lacking.pages = saturating_subtract(missing.pages, core_.obtainable_now());
+    return lacking;
   }
-  const Bytes have = impatient ? core_.obtainable_now() : core_.obtainable_ahead();
-  const Bytes lacking = saturating_subtract(needed, have);
-  const bool chooses_at_once = core_.policy.puller() != nullptr && !impatient;
-  // What crosses the link need not wait for the work of the program that uses freed buffers.
-  const Bytes lacking_at_once =
-      chooses_at_once ? saturating_subtract(missing.fetched, evictions_.obtainable_at_once())
-                      : Bytes{};
-  if (std::max(lacking, lacking_at_once) == Bytes{}) return Next::kWait;
-  // While the link is busy nothing is gained by choosing who leaves. What has been used by the time
-  // that it runs dry may then go: mostly that is what is needed last.
-  if (core_.is_link_busy() || rests(set, missing, attempt.rest)) return Next::kWait;
-  if (chooses_at_once) {
-    // A page whose use is not over would hold up the link for as long as that takes.
-    Bytes wanted = std::max(lacking, lacking_at_once);
-    // Where a piece takes long on the link, who goes for the next one is known better by then.
-    if (missing.fetched == missing.pages && core_.takes_long(missing.largest)) {
-      if (evictions_.obtainable_at_once() >= missing.largest) return Next::kWait;
-      wanted = std::min(wanted, missing.largest);
-    }
-    const Bytes at_once = evictions_.request_bytes_at_once(wanted, missing.sizes);
-    if (at_once > Bytes{} || evictions_.awaits_victims()) return Next::kWait;
+  lacking.pages = saturating_subtract(missing.pages, core_.obtainable_ahead());
+  lacking.chooses_at_once = core_.policy.puller() != nullptr;
+  if (lacking.chooses_at_once) {
+    // What crosses the link need not wait for the work of the program that uses freed buffers.
+    lacking.at_once = saturating_subtract(missing.fetched, evictions_.obtainable_at_once());
   }
-  if (lacking == Bytes{}) return Next::kWait;
-  // Before anybody has to leave whose use is not over, what was freed lately does.
-  const Bytes lacking_still = impatient ? lacking : saturating_subtract(needed, core_.obtainable());
-  if (lacking_still == Bytes{}) return Next::kWait;
-  if (evictions_.request_bytes(lacking_still, missing.sizes) > Bytes{}) return Next::kWait;
-  if (pages_are_coming(needed)) return Next::kWait;
-  // Nobody can go and nothing is on its way. But the pins of other operations end soon.
-  if (!too_large && others_move(set)) return Next::kWait;
+  return lacking;
+}
+
+// Requests evictions of what is lacking. @return whether room is on its way now.
+bool Admission::request_room(const Missing& missing, const Lacking& lacking) {
+  if (lacking.chooses_at_once && request_at_once(missing, lacking)) return true;
+  if (lacking.pages == Bytes{}) return true;
+  // What was freed lately goes before anything whose use is not over.
+  const Bytes still =
+      lacking.is_impatient ? lacking.pages : saturating_subtract(missing.pages, core_.obtainable());
+  return still == Bytes{} || evictions_.request_bytes(still, missing.sizes) > Bytes{} ||
+         pages_are_coming(missing.pages);
+}
+
+// The same of what nothing uses at this moment: a page whose use is not over would hold up the link
+// for as long as that takes.
+bool Admission::request_at_once(const Missing& missing, const Lacking& lacking) {
+  Bytes wanted = std::max(lacking.pages, lacking.at_once);
+  // Where a piece takes long on the link, it is known better by then what goes for the next one.
+  if (missing.fetched == missing.pages && core_.takes_long(missing.largest)) {
+    if (evictions_.obtainable_at_once() >= missing.largest) return true;
+    wanted = std::min(wanted, missing.largest);
+  }
+  return evictions_.request_bytes_at_once(wanted, missing.sizes) > Bytes{} ||
+         evictions_.awaits_victims();
+}
+
+// No room comes. Asks the device whether there is more than was thought, and then lets the working
+// set exceed the limit, if it may.
+Result<Admission::Next> Admission::do_without_room(const WorkingSet& set, Attempt& attempt) {
   if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
   if (!set.may_shrink && !std::exchange(attempt.settled, true) &&
       core_.sample_passthrough(kBeforeRefusal)) {

@@ -98,6 +98,15 @@ class Admission {
     Bytes largest;       ///< of the pages
     PagesLacking sizes;  ///< of those pages
   };
+  /// What of it does not come free by itself.
+  struct Lacking {
+    Bytes pages;
+    Bytes at_once;  ///< of what crosses the link, to be had from what nothing uses at this moment
+    bool is_impatient = false;     ///< the attempt has waited long
+    bool chooses_at_once = false;  ///< what nothing uses is looked for first
+
+    [[nodiscard]] bool is_nothing() const { return pages == Bytes{} && at_once == Bytes{}; }
+  };
   enum class Next { kWait, kLookAgain };
 
   void follow(const Decision& decision) REQUIRES(manager_lock);
@@ -110,6 +119,10 @@ class Admission {
   void note_refusal(const WorkingSet& set, const Attempt& attempt) REQUIRES(manager_lock);
   Result<Next> find_room(const WorkingSet& set, const Missing& missing, Attempt& attempt)
       REQUIRES(manager_lock);
+  Lacking look_for_room(const Missing& missing, Attempt& attempt) REQUIRES(manager_lock);
+  bool request_room(const Missing& missing, const Lacking& lacking) REQUIRES(manager_lock);
+  bool request_at_once(const Missing& missing, const Lacking& lacking) REQUIRES(manager_lock);
+  Result<Next> do_without_room(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
   bool rests(const WorkingSet& set, const Missing& missing, Rest& rest) REQUIRES(manager_lock);
   [[nodiscard]] std::chrono::nanoseconds time_left(const Missing& missing) REQUIRES(manager_lock);
   void end_rest(Rest& rest) REQUIRES(manager_lock);
