@@ -60,8 +60,9 @@ class ResidencyManager::Impl {
   ResidencyCore core;
   StreamMarker streams{core};
   PageSupply pages{core};
-  ContentMover mover{core, streams, pages};
-  Evictor evictor{core, streams, mover};
+  PageMover page_mover{core.device, core.events, core.transfers, core.digester};
+  ContentMover mover{core, streams, pages, page_mover};
+  Evictor evictor{core, streams, mover, page_mover};
   UseCompletion completion{core, streams};
   EvictionQueue evictions{core, streams, mover, completion};
   HostDigests digests{core};

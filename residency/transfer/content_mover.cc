@@ -149,14 +149,12 @@ ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
 
 // Its eviction has not come to its end, or failed half-way: the page has the content still.
 Status ContentMover::remap(PieceId id) {
-  Buffer& buffer = core_.buffers[id.buffer];
-  const Address address = buffer.address_of(id.index);
-  const Bytes bytes = buffer.bytes_of(id.index);
-  const PageHandle handle = buffer.pieces[id.index].page().handle;
+  const Buffer& buffer = core_.buffers[id.buffer];
+  const auto place = PageMover::Place::of(buffer, id.index, buffer.pieces[id.index].page());
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.map(address, bytes, handle);
+    status = page_mover_.map(place);
   }
   core_.pieces.enter(id, status == Status::kOk ? PieceState::kIn : PieceState::kUnmapped);
   if (status != Status::kOk) ++core_.counters.errors;
@@ -180,61 +178,54 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
     return prepared;
   }
   // What the calls need of the buffer: nobody else changes it while content moves.
-  const Address address = buffer.address_of(id.index);
-  const Bytes bytes = buffer.bytes_of(id.index);
+  const auto place = PageMover::Place::of(buffer, id.index, page);
   const Bytes visible = buffer.content_of(id.index);
-  const Slab content = buffer.has_host_content() ? buffer.slab_of(id.index) : Slab{};
-  const bool is_zero = piece.is_zero && !content;
-  const bool asks_operations = content && !buffer.host.operations.empty();
-  Transferred filled;
-  Status status = Status::kOk;
-  bool is_mapped = true;
+  PageMover::Content content;
+  if (buffer.has_host_content()) content.slab = buffer.slab_of(id.index);
+  const Bytes copied = content.slab.size;
+  if (core_.options.zero_fill || (piece.is_zero && !content.slab)) content.zeroed = page.extent;
+  content.asks = content.slab && !buffer.host.operations.empty();
+  content.after = std::move(after);
+  content.own = own;
+  PageMover::Filled filled;
   {
     const Unlocked unlocked(core_.mutex);
-    // So that operations which are over need not be waited for by the next piece.
-    if (asks_operations) (void)core_.events.all_complete(after);
-    filled = fill(page, content, is_zero, after, own);
-    status = filled.status;
-    const bool may_wait = filled.done != nullptr && !filled.done->is_known() &&
-                          !any_follows_program({&filled.done, 1});
-    is_mapped = mapping == Mapping::kAtOnce || !may_wait;
-    if (status == Status::kOk && is_mapped) {
-      status = core_.device.map(address, bytes, page.handle);
-    }
+    filled = page_mover_.fill(place, content, mapping);
   }
-  if (status != Status::kOk) {
-    give_up_attach(id, std::move(page), filled, std::move(after));
-    return status;
+  if (filled.status != Status::kOk) {
+    give_up_attach(id, std::move(page), filled.copy, std::move(content.after));
+    return filled.status;
   }
+  const EventRef& done = filled.copy.done;
   page.extent = core_.options.zero_fill ? visible : page.size;
-  after.clear();
-  page.after = std::move(after);  // its room, for the event that its next owner waits for
-  buffer.set_ready(id.index, filled.done);
-  const PieceState state = is_mapped ? PieceState::kIn : PieceState::kArriving;
+  content.after.clear();
+  page.after = std::move(content.after);  // its room, for the event that its next owner waits for
+  buffer.set_ready(id.index, done);
+  const PieceState state = filled.is_mapped ? PieceState::kIn : PieceState::kArriving;
   core_.pieces.enter(id, state, std::move(page));
-  if (!is_mapped) {
-    spare_.front() = {id, filled.done, demand, begun};
+  if (!filled.is_mapped) {
+    spare_.front() = {id, done, demand, begun};
     arrivals_.splice(arrivals_.end(), spare_, spare_.begin());
     ++core_.arrivals;
   }
   if (core_.timeline != nullptr) {
     // Until its page's former content is copied out, the fetch has only been asked for.
-    core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id.buffer, bytes);
-    core_.timeline->add_when(filled.done, Timeline::Kind::kFetchEnd, core_.now(), id.buffer, bytes);
+    core_.timeline->add_when(vacated, Timeline::Kind::kFetchBegin, begun, id.buffer, place.bytes);
+    core_.timeline->add_when(done, Timeline::Kind::kFetchEnd, core_.now(), id.buffer, place.bytes);
   }
   if (core_.trace) {
-    core_.trace->add(core_.now(), filled.done,
+    core_.trace->add(core_.now(), done,
                      TraceFetch{{},
                                 id.buffer,
                                 buffer.offset_of(id.index),
-                                content ? content.size : Bytes{},
-                                bytes,
+                                copied,
+                                place.bytes,
                                 demand || piece.want == Want::kDemand});
     core_.trace_memory();
   }
   piece.clean_at = buffer.writes;
-  if (!content && buffer.host.slab) buffer.note_slab_lacks(id.index);
-  if (content) forget_writes(buffer);
+  if (!content.slab && buffer.host.slab) buffer.note_slab_lacks(id.index);
+  if (content.slab) forget_writes(buffer);
   return Status::kOk;
 }
 
@@ -315,11 +306,9 @@ void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexc
   Piece& piece = buffer.pieces[id.index];
   Status status = Status::kDeviceError;
   if (content != Content::kUnknown) {
-    const Address address = buffer.address_of(id.index);
-    const Bytes bytes = buffer.bytes_of(id.index);
-    const PageHandle handle = piece.page().handle;
+    const auto place = PageMover::Place::of(buffer, id.index, piece.page());
     const Unlocked unlocked(core_.mutex);
-    status = core_.device.map(address, bytes, handle);
+    status = page_mover_.map(place);
   }
   if (content == Content::kOnItsWay) {
     warn_late(arrival);
@@ -373,27 +362,6 @@ Status ContentMover::prepare_fetch(PieceId id, std::vector<EventRef>& after,
   } catch (const std::bad_alloc&) {
     return Status::kOutOfHostMemory;
   }
-}
-
-// Enqueues what gives the page its content; with nothing to copy and nothing to zero it only joins
-// what the page waits for.
-Transferred ContentMover::fill(const Page& page, const Slab& content, bool is_zero,
-                               std::vector<EventRef>& after, std::size_t own) {
-  const bool zeroes = core_.options.zero_fill || is_zero;
-  const Bytes zero_to = zeroes ? page.extent : Bytes{};
-  const auto is_over = [](const EventRef& event) { return event->is_known(); };
-  if (content && std::ranges::all_of(std::span(after).subspan(own), is_over)) {
-    return core_.transfers.fetch(page.window, content, content.size, zero_to, after);
-  }
-  if (content) {
-    return core_.transfers.fetch_apart(page.window, content, content.size, zero_to, after);
-  }
-  if (zeroes || after.size() > 1) {
-    return core_.transfers.fill(page.window, zero_to, after);
-  }
-  Transferred nothing;
-  if (!after.empty()) nothing.done = after.front();
-  return nothing;
 }
 
 void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& filled,

@@ -11,6 +11,7 @@
 #include "residency/pieces/page_supply.h"
 #include "residency/residency_core.h"
 #include "residency/result.h"
+#include "residency/transfer/page_mover.h"
 #include "residency/transfer/stream_marker.h"
 
 namespace superpipe {
@@ -31,8 +32,8 @@ namespace superpipe {
 /// content stays in at least one place (I3).
 class ContentMover {
  public:
-  ContentMover(ResidencyCore& core, StreamMarker& streams, PageSupply& pages)
-      : core_(core), streams_(streams), pages_(pages) {}
+  ContentMover(ResidencyCore& core, StreamMarker& streams, PageSupply& pages, PageMover& page_mover)
+      : core_(core), streams_(streams), pages_(pages), page_mover_(page_mover) {}
 
   /// What became of fetch().
   enum class Fetched {
@@ -93,11 +94,7 @@ class ContentMover {
   Status remap(PieceId id) REQUIRES(manager_lock);
 
  private:
-  /// When a piece is mapped.
-  enum class Mapping {
-    kAtOnce,     ///< when its copy has been enqueued
-    kOnArrival,  ///< when its copy has ended, if that may be waited for
-  };
+  using Mapping = PageMover::Mapping;
   /// A piece that is kArriving: it has its page, and is not mapped yet.
   struct Arrival {
     PieceId piece;
@@ -123,8 +120,6 @@ class ContentMover {
       REQUIRES(manager_lock);
   Status prepare_fetch(PieceId id, std::vector<EventRef>& after, std::size_t& own) noexcept
       REQUIRES(manager_lock);
-  Transferred fill(const Page& page, const Slab& content, bool is_zero,
-                   std::vector<EventRef>& after, std::size_t own) EXCLUDES(manager_lock);
   void give_up_attach(PieceId id, Page page, const Transferred& filled,
                       std::vector<EventRef> after) noexcept REQUIRES(manager_lock);
   Status zero(PieceId id) REQUIRES(manager_lock);
@@ -136,6 +131,7 @@ class ContentMover {
   ResidencyCore& core_;
   StreamMarker& streams_;
   PageSupply& pages_;
+  PageMover& page_mover_;
   std::list<Arrival> arrivals_ GUARDED_BY(manager_lock);  ///< as they were enqueued
   std::list<Arrival> spare_ GUARDED_BY(manager_lock);     ///< at most one: the next one's node
   /// When the last one came to its end.

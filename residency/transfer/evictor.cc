@@ -41,10 +41,10 @@ void Evictor::evict(PieceId id) noexcept {
   core_.pieces.enter(id, PieceState::kLeaving);
   buffer.forget_uses();  // all have completed
   const Outcome outcome = prepare_and_take_out(id, plan);
-  if (plan.slab && core_.compares_digests && !core_.digester.is_ready()) warn_once();
+  if (plan.leave.slab && core_.compares_digests && !core_.digester.is_ready()) warn_once();
   if (outcome.status != Status::kOk) {
     keep(id, outcome);
-  } else if (waits(plan, outcome)) {
+  } else if (plan.leave.awaits_digest && outcome.has_digest()) {
     await_digest(id, plan, outcome.digest);
   } else if (plan.purpose == Purpose::kZeros) {
     write_back_late(id, plan.begun);
@@ -78,11 +78,10 @@ void Evictor::warn_once() noexcept {
 
 void Evictor::note_place(PieceId id, Plan& plan) const {
   const Buffer& buffer = core_.buffers[id.buffer];
-  plan.address = buffer.address_of(id.index);
-  plan.bytes = buffer.bytes_of(id.index);
-  plan.content = buffer.content_of(id.index);
-  plan.handle = buffer.pieces[id.index].page().handle;
-  plan.window = buffer.pieces[id.index].page().window;
+  plan.place = PageMover::Place::of(buffer, id.index, buffer.pieces[id.index].page());
+  plan.leave.content = buffer.content_of(id.index);
+  plan.leave.digests = plan.purpose != Purpose::kNone;
+  plan.leave.awaits_digest = plan.purpose == Purpose::kDecide || plan.purpose == Purpose::kZeros;
 }
 
 // Has all that can run out of host memory, or needs it, before anything is changed.
@@ -103,12 +102,12 @@ Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   // Another thread is getting it.
   if (!buffer.host.slab && buffer.host.is_mapping) return Status::kNotYet;
   Status status = mover_.ensure_slab_to_leave(buffer);
-  if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.after);
+  if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.leave.after);
   if (status != Status::kOk) return status;
   // Looked at last: what is done before opens the mutex.
   if (buffer.pieces[id.index].is_read_on_host) return Status::kNotYet;
-  plan.slab = buffer.slab_of(id.index);
-  plan.asks_operations = !buffer.host.operations.empty();
+  plan.leave.slab = buffer.slab_of(id.index);
+  plan.leave.asks = !buffer.host.operations.empty();
   // Once the calls are made, noting them may not fail.
   buffer.pieces[id.index].page().after.reserve(Page::kMostAfter);
   if (plan.purpose != Purpose::kNone && spare_.empty()) spare_.emplace_back();
@@ -121,7 +120,7 @@ Evictor::Outcome Evictor::prepare_and_take_out(PieceId id, Plan& plan) noexcept 
   outcome.status = prepare(id, plan);
   if (outcome.status == Status::kOk) {
     const Unlocked unlocked(core_.mutex);
-    outcome = take_out(plan);
+    outcome = page_mover_.take(plan.place, plan.leave);
   }
   // A part of one that failed may still read the page, too.
   if (outcome.digest.done != nullptr) {
@@ -132,33 +131,6 @@ Evictor::Outcome Evictor::prepare_and_take_out(PieceId id, Plan& plan) noexcept 
   return outcome;
 }
 
-Evictor::Outcome Evictor::take_out(Plan& plan) {
-  Outcome outcome;
-  const bool digests = plan.purpose != Purpose::kNone;
-  outcome.status = core_.device.unmap(plan.address, plan.bytes);
-  outcome.is_mapped = outcome.status != Status::kOk;
-  if (outcome.is_mapped) return outcome;
-  if (digests) outcome.digest = core_.digester.enqueue(plan.window, plan.content);
-  if (outcome.digest.untracked) {
-    outcome.status = outcome.digest.status;
-    outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
-    return outcome;
-  }
-  if (plan.slab && !waits(plan, outcome)) write_back(plan, outcome);
-  return outcome;
-}
-
-// Enqueues the write-back of a piece that is not mapped, or maps it again.
-void Evictor::write_back(Plan& plan, Outcome& outcome) {
-  // So that operations which are over need not be waited for.
-  if (plan.asks_operations) (void)core_.events.all_complete(plan.after);
-  outcome.written = core_.transfers.write_back(plan.window, plan.slab, plan.slab.size, plan.after);
-  outcome.status = outcome.written.status;
-  if (outcome.status != Status::kOk) {
-    outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
-  }
-}
-
 // The piece is out with its page until its digest has come.
 void Evictor::await_digest(PieceId id, const Plan& plan,
                            const Digester::Enqueued& digest) noexcept {
@@ -166,7 +138,7 @@ void Evictor::await_digest(PieceId id, const Plan& plan,
   Pending& pending = note_digest(id, digest);
   pending.ticket = buffer.pieces[id.index].digest_ticket = core_.next_digest_ticket();
   pending.of_fresh = plan.purpose == Purpose::kZeros;
-  if (pending.of_fresh) pending.former = core_.digester.of_zeros(plan.content);
+  if (pending.of_fresh) pending.former = core_.digester.of_zeros(plan.leave.content);
   buffer.set_ready(id.index, nullptr);
   core_.pieces.enter(id, PieceState::kDigesting);
 }
@@ -200,16 +172,16 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
     piece.clean_at = buffer.writes;
     forget_operations(buffer);
     piece.page().after.assign(1, outcome.written.done);
-    core_.counters.d2h_bytes += plan.slab.size;
+    core_.counters.d2h_bytes += plan.leave.slab.size;
     ++core_.counters.write_backs;
   } else {
     ++core_.counters.clean_evictions;
   }
   if (core_.timeline != nullptr) {
     core_.timeline->note_arrival(id.buffer, plan.begun);
-    core_.timeline->add(Timeline::Kind::kEvictBegin, plan.begun, id.buffer, plan.bytes);
+    core_.timeline->add(Timeline::Kind::kEvictBegin, plan.begun, id.buffer, plan.place.bytes);
     core_.timeline->add_when(outcome.written.done, Timeline::Kind::kEvictEnd, core_.now(),
-                             id.buffer, plan.bytes);
+                             id.buffer, plan.place.bytes);
   }
   if (core_.trace) {
     const bool writes_back = outcome.written.done != nullptr;
@@ -217,10 +189,10 @@ void Evictor::finish(PieceId id, const Plan& plan, const Outcome& outcome) noexc
                      TraceEviction{{},
                                    id.buffer,
                                    buffer.offset_of(id.index),
-                                   writes_back ? plan.slab.size : Bytes{},
-                                   plan.bytes});
+                                   writes_back ? plan.leave.slab.size : Bytes{},
+                                   plan.place.bytes});
   }
-  core_.under_way.note_eviction(outcome.written.done != nullptr ? plan.slab.size : Bytes{});
+  core_.under_way.note_eviction(outcome.written.done != nullptr ? plan.leave.slab.size : Bytes{});
   buffer.set_ready(id.index, nullptr);
   core_.pool->put(core_.pieces.leave(id));
 }
@@ -273,7 +245,7 @@ void Evictor::preclean(PieceId id) noexcept {
   piece.write_back = last_write_back_ = outcome.written.done;
   piece.page().after.assign(1, outcome.written.done);
   forget_operations(buffer);
-  core_.counters.d2h_bytes += plan.slab.size;
+  core_.counters.d2h_bytes += plan.leave.slab.size;
   ++core_.counters.precleaned;
   if (outcome.has_digest()) ++core_.counters.digests;
   buffer.set_ready(id.index, nullptr);
@@ -289,7 +261,7 @@ void Evictor::preclean(PieceId id) noexcept {
   if (core_.trace) {
     const Bytes offset = buffer.offset_of(id.index);
     core_.trace->add(core_.now(), outcome.written.done,
-                     TraceEviction{{}, id.buffer, offset, plan.slab.size, Bytes{}});
+                     TraceEviction{{}, id.buffer, offset, plan.leave.slab.size, Bytes{}});
   }
   core_.pieces.enter(id, PieceState::kCopying);
 }
@@ -470,7 +442,7 @@ void Evictor::finish_unchanged(const Pending& pending) noexcept {
   ++core_.counters.unchanged;
   Plan plan{};
   plan.begun = pending.since;
-  plan.bytes = buffer.bytes_of(id.index);
+  plan.place.bytes = buffer.bytes_of(id.index);
   finish(id, plan, Outcome{});
 }
 
@@ -522,9 +494,9 @@ void Evictor::write_back_late(PieceId id, ResidencyCore::Clock::time_point begun
   {
     const Unlocked unlocked(core_.mutex);
     if (outcome.status == Status::kOk) {
-      write_back(plan, outcome);
+      outcome = page_mover_.write_back(plan.place, plan.leave);
     } else {
-      outcome.is_mapped = core_.device.map(plan.address, plan.bytes, plan.handle) == Status::kOk;
+      outcome.is_mapped = page_mover_.map(plan.place) == Status::kOk;
     }
   }
   if (outcome.status == Status::kOk) {

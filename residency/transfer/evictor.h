@@ -14,6 +14,7 @@
 #include "residency/result.h"
 #include "residency/transfer/content_mover.h"
 #include "residency/transfer/digester.h"
+#include "residency/transfer/page_mover.h"
 #include "residency/transfer/stream_marker.h"
 
 namespace superpipe {
@@ -44,8 +45,8 @@ class Evictor {
   /// wanted.
   static constexpr std::chrono::milliseconds kPatience{5};
 
-  Evictor(ResidencyCore& core, StreamMarker& streams, ContentMover& mover)
-      : core_(core), streams_(streams), mover_(mover) {}
+  Evictor(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, PageMover& page_mover)
+      : core_(core), streams_(streams), mover_(mover), page_mover_(page_mover) {}
 
   /// Takes out a piece of a buffer that nothing uses any more: unmaps it first, then copies its
   /// content or has it digested (I2). REQUIRES: it is in, and that the events of all uses of the
@@ -120,39 +121,17 @@ class Evictor {
   /// What the calls of an eviction need to know of the piece: nobody else changes it meanwhile.
   struct Plan {
     ResidencyCore::Clock::time_point begun;
-    Address address;
-    Bytes bytes;
-    Bytes content;  ///< of these bytes
-    PageHandle handle;
-    Address window;
-    Slab slab;  ///< of no size: nothing is to be written back
     Purpose purpose;
-    bool asks_operations;
-    std::vector<EventRef> after;  ///< what the write-back waits for
+    PageMover::Place place;
+    PageMover::Leave leave;
   };
-  /// What the calls came to.
-  struct Outcome {
-    Status status = Status::kOk;
-    bool is_mapped = true;
-    Transferred written;
-    Digester::Enqueued digest;
-
-    [[nodiscard]] bool has_digest() const {
-      return digest.status == Status::kOk && digest.done != nullptr;
-    }
-  };
+  using Outcome = PageMover::Left;
 
   [[nodiscard]] Purpose purpose_for(PieceId id) const REQUIRES(manager_lock);
-  [[nodiscard]] static bool waits(const Plan& plan, const Outcome& outcome) {
-    return (plan.purpose == Purpose::kDecide || plan.purpose == Purpose::kZeros) &&
-           outcome.has_digest();
-  }
   void note_place(PieceId id, Plan& plan) const REQUIRES(manager_lock);
   Status prepare(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
   Status prepare_write_back(PieceId id, Plan& plan) REQUIRES(manager_lock);
   Outcome prepare_and_take_out(PieceId id, Plan& plan) noexcept REQUIRES(manager_lock);
-  Outcome take_out(Plan& plan) EXCLUDES(manager_lock);
-  void write_back(Plan& plan, Outcome& outcome) EXCLUDES(manager_lock);
   void await_digest(PieceId id, const Plan& plan, const Digester::Enqueued& digest) noexcept
       REQUIRES(manager_lock);
   Pending& note_digest(PieceId id, const Digester::Enqueued& digest) noexcept
@@ -181,6 +160,7 @@ class Evictor {
   ResidencyCore& core_;
   StreamMarker& streams_;
   ContentMover& mover_;
+  PageMover& page_mover_;
   std::list<Pending> pending_ GUARDED_BY(manager_lock);  ///< in the order of the device
   std::list<Pending> spare_ GUARDED_BY(manager_lock);    ///< at most one: the next one's node
   /// When the last digest was seen to have come.

@@ -306,9 +306,10 @@ class MovingCoreTest : public CoreTest {
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
   UseCompletion completion_{core_, streams_};
-  ContentMover mover_{core_, streams_, pages_};
+  PageMover page_mover_{core_.device, core_.events, core_.transfers, core_.digester};
+  ContentMover mover_{core_, streams_, pages_, page_mover_};
   EvictionQueue evictions_{core_, streams_, mover_, completion_};
-  Evictor evictor_{core_, streams_, mover_};
+  Evictor evictor_{core_, streams_, mover_, page_mover_};
   HostDigests digests_{core_};
   LeftOutBuffers left_out_{core_};
   Precleaner precleaner_{core_, evictor_, evictions_, completion_};

@@ -30,7 +30,8 @@ class EvictionQueueTest : public CoreTest {
 
   StreamMarker streams_{core_};
   PageSupply pages_{core_};
-  ContentMover mover_{core_, streams_, pages_};
+  PageMover page_mover_{core_.device, core_.events, core_.transfers, core_.digester};
+  ContentMover mover_{core_, streams_, pages_, page_mover_};
   UseCompletion completion_{core_, streams_};
   EvictionQueue evictions_{core_, streams_, mover_, completion_};
 };
