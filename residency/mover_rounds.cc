@@ -194,7 +194,7 @@ bool MoverRounds::settle_arrivals() noexcept {
   if (!mover_.awaits_arrivals()) return false;
   const auto begun = core_.now();
   const bool settled = mover_.settle_arrivals();
-  if (settled) core_.pace.note_calls(core_.now() - begun);
+  if (settled) core_.pacing.note_calls(core_.now() - begun);
   return settled;
 }
 
@@ -208,7 +208,7 @@ bool MoverRounds::pull() {
   core_.pull_awaits_launch = false;
   AutoPolicy* const policy = core_.puller();
   if (policy != nullptr) {
-    core_.pace.note_launches(core_.now(), policy->launches(), policy->replay().horizon());
+    core_.pacing.note_announced(core_.now(), *policy);
   }
   if (core_.has_link_enough()) return policy != nullptr && want_empty(*policy);
   if (policy == nullptr || failed_at_ == attempt_number(*policy)) {
@@ -272,7 +272,10 @@ MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target
   const WantedPiece wanted{target.id, *piece, buffer.generation};
   const Bytes bytes = buffer.bytes_of(*piece);
   // Room that nobody has had yet is there for the taking.
-  if (!target.is_supposed && !core_.ledger.admits(bytes) && may_rest(policy)) {
+  if (!target.is_supposed && !core_.ledger.admits(bytes)) {
+    rests_until_ = core_.pacing.link_rest(policy, core_.link_speed(), core_.now());
+  }
+  if (rests_until_) {
     lacks_room_ = false;
     return Next::kInTime;
   }
@@ -291,21 +294,6 @@ MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target
   }
   core_.want({target.id, *piece}, Want::kPrefetch);
   return Next::kWanted;
-}
-
-// Whether all that is missing comes in time if the link rests for a while, and until when. Looks
-// again soon in any case, for it may be that launches come sooner than expected.
-bool MoverRounds::may_rest(AutoPolicy& policy) {
-  constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
-  // Of streams that are replayed apart nobody knows when they launch.
-  if (policy.launches() == 0 || policy.replay().horizon() == 0) return false;
-  const auto now = core_.now();
-  const MissingBytes* const missing = policy.missing();
-  if (missing == nullptr) return false;
-  const auto slack = core_.pace.slack(*missing, core_.link_speed(), now);
-  if (!slack || *slack <= std::chrono::nanoseconds{0}) return false;
-  rests_until_ = now + std::min(*slack, kLongestLook);
-  return true;
 }
 
 // Policy expects other launches than when it wanted what is still waiting for a page.
@@ -346,10 +334,9 @@ void MoverRounds::note_under_way(PieceId id, ResidencyCore::Clock::time_point be
   const Buffer& buffer = core_.buffers[id.buffer];
   const EventRef& ready = buffer.pieces[id.index].ready;
   if (ready == nullptr || ready->fetch == 0) return;  // nothing crosses the link for it
-  core_.pace.note_fetch(core_.now() - begun, buffer.bytes_of(id.index));
-  if (core_.under_way.empty()) core_.link_moved = core_.now();
+  core_.pacing.note_fetch(core_.now() - begun, buffer.bytes_of(id.index));
   try {
-    core_.under_way.add(ready, buffer.bytes_of(id.index));
+    core_.under_way.add(ready, buffer.bytes_of(id.index), core_.now());
     link_has_enough_ = link_has_enough_ || core_.has_link_enough();
   } catch (const std::bad_alloc&) {
   }
@@ -371,15 +358,12 @@ void MoverRounds::note_progress() {
   const AutoPolicy* const policy = core_.puller();
   const auto completed = core_.streams.completed_to(core_.seq);
   if (policy == nullptr || policy->launches() == 0 || !completed) return;
-  core_.pace.note_completed(core_.now(), core_.progress.advance(*completed),
-                            policy->replay().horizon());
+  core_.pacing.note_completed(core_.now(), *completed, *policy);
 }
 
 // A launch that had time to wait has it no longer.
 void MoverRounds::wake_rested_demand() {
-  if (!core_.demand_rests_until || core_.now() < *core_.demand_rests_until) return;
-  core_.demand_rests_until.reset();
-  core_.announce_to_waiters();
+  if (core_.pacing.must_wake(core_.now())) core_.announce_to_waiters();
 }
 
 // While the link has enough to do for what policy wants, or transfers take long, asks the device
@@ -399,8 +383,7 @@ bool MoverRounds::poll_link() noexcept {
       complete = core_.events.is_complete(oldest);
     }
     if (complete.ok() && !*complete) break;
-    core_.under_way.drop_oldest();
-    core_.link_moved = core_.now();
+    core_.under_way.drop_oldest(core_.now());
     ended = true;
   }
   // With time it also becomes too little for a write-back.
@@ -414,7 +397,7 @@ bool MoverRounds::evict_next() {
   if (!id) return false;
   const auto begun = core_.now();
   evictor_.evict(*id);
-  core_.pace.note_calls(core_.now() - begun);
+  core_.pacing.note_calls(core_.now() - begun);
   return true;
 }
 

@@ -13,7 +13,6 @@
 #include "residency/room/precleaner.h"
 #include "residency/transfer/content_mover.h"
 #include "residency/transfer/evictor.h"
-#include "residency/transfer/fetch_pace.h"
 #include "residency/transfer/use_completion.h"
 #include "residency/worker.h"
 
@@ -41,7 +40,7 @@ class MoverRounds : public WorkerRounds {
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
   [[nodiscard]] bool is_awaited() const override REQUIRES(manager_lock) {
-    return core_.waiters > 0 && !core_.demand_rests_until;
+    return core_.waiters > 0 && !core_.pacing.has_resting();
   }
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
@@ -74,7 +73,6 @@ class MoverRounds : public WorkerRounds {
   void note_progress() REQUIRES(manager_lock);
   void wake_rested_demand() REQUIRES(manager_lock);
   bool evict_next() REQUIRES(manager_lock);
-  bool may_rest(AutoPolicy& policy) REQUIRES(manager_lock);
 
   ResidencyCore& core_;
   PageSupply& pages_;

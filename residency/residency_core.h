@@ -43,11 +43,10 @@
 #include "residency/room/host_backing.h"
 #include "residency/room/passthrough_ledger.h"
 #include "residency/room/turn_queue.h"
-#include "residency/streams/device_progress.h"
 #include "residency/streams/event_pool.h"
 #include "residency/streams/stream_table.h"
 #include "residency/transfer/digester.h"
-#include "residency/transfer/fetch_pace.h"
+#include "residency/transfer/pacing.h"
 #include "residency/transfer/transfer_engine.h"
 #include "residency/transfer/transfers_under_way.h"
 #include "residency/warning_queue.h"
@@ -137,12 +136,12 @@ struct ResidencyCore final : PieceListener {
 
   /// Whether the link has enough to do, where policy is asked for each transfer.
   [[nodiscard]] bool has_link_enough() const REQUIRES(manager_lock) {
-    return under_way.is_enough(ledger.limit(), link_speed(), now() - link_moved);
+    return under_way.is_enough(ledger.limit(), link_speed(), now());
   }
   /// The same, and it gets on with it: a transfer may wait for work of the program that does not
   /// end (I7).
   [[nodiscard]] bool is_link_busy() const REQUIRES(manager_lock) {
-    return has_link_enough() && now() - link_moved < under_way.longest_for_one(link_speed());
+    return under_way.is_busy(ledger.limit(), link_speed(), now());
   }
   /// Whether a piece of `bytes` keeps the link busy for so long that others need not follow it yet.
   [[nodiscard]] bool takes_long(Bytes bytes) const REQUIRES(manager_lock) {
@@ -304,16 +303,10 @@ struct ResidencyCore final : PieceListener {
   FreedLately freed_lately GUARDED_BY(manager_lock);
   DeviceLedger ledger GUARDED_BY(manager_lock);
   FetchQueue fetches GUARDED_BY(manager_lock);
-  /// How long fetches take, and when they are needed.
-  FetchPace pace GUARDED_BY(manager_lock);
-  /// How many launches of those that policy was told of the device is done with.
-  DeviceProgress progress GUARDED_BY(manager_lock);
-  /// When the worker wakes launches that rest; nullopt: none has begun to since it did.
-  std::optional<Clock::time_point> demand_rests_until GUARDED_BY(manager_lock);
+  /// When transfers begin that policy is asked for.
+  Pacing pacing GUARDED_BY(manager_lock);
   /// Fetches that have begun, in the order of the link, where policy is asked for each transfer.
   TransfersUnderWay under_way GUARDED_BY(manager_lock);
-  /// When the last of them was seen to end, or began though nothing was under way.
-  Clock::time_point link_moved GUARDED_BY(manager_lock);
   WarningQueue warnings GUARDED_BY(manager_lock);
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);

@@ -200,7 +200,7 @@ Admission::Lacking Admission::look_for_room(const Missing& missing, Attempt& att
   Lacking lacking;
   lacking.is_impatient = core_.now() >= attempt.patience;
   if (lacking.is_impatient) {
-    end_rest(attempt.rest);
+    core_.pacing.end_rest(attempt.rest, core_.now());
     attempt.patience += attempt.patience_step;
     core_.let_freed_lately_go();
     lacking.pages = saturating_subtract(missing.pages, core_.obtainable_now());
@@ -259,52 +259,10 @@ Result<Admission::Next> Admission::do_without_room(const WorkingSet& set, Attemp
   return Next::kLookAgain;
 }
 
-// Whether the launch waits without anybody being chosen for what is missing, because that comes in
-// time for the device all the same. Those who are used before this launch can go when the device is
-// done with them, and they are needed later than those who can go now. Where other streams have
-// work as well nobody knows what the device does next: it may have nothing else to do than this.
-bool Admission::rests(const WorkingSet& set, const Missing& missing, Rest& rest) {
-  constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
-  if (rest.is_over) return false;
-  const auto now = core_.now();
-  if (rest.began && now < rest.until) return true;
+bool Admission::rests(const WorkingSet& set, const Missing& missing, Pacing::Rest& rest) {
   const bool is_alone = set.slot != kNoSlot && core_.streams.has_no_work_beside(set.slot);
-  const auto left = is_alone ? time_left(missing) : std::chrono::nanoseconds{0};
-  if (left <= std::chrono::nanoseconds{0} || (!rest.began && !rest_trust_.may_begin())) {
-    end_rest(rest);
-    return false;
-  }
-  if (!rest.began) {
-    rest.began = now;
-    rest.completed = core_.pace.completed();
-  }
-  core_.demand_rests_until = rest.until = now + std::min(left, kLongestLook);
-  return true;
-}
-
-// How long nobody need be chosen; 0 or less: somebody must, or nobody knows. Only where all that is
-// missing has content to be brought: whoever goes for a new buffer may have to be written back
-// first, for which there is no estimate.
-std::chrono::nanoseconds Admission::time_left(const Missing& missing) {
-  constexpr std::chrono::nanoseconds kNone{0};
-  AutoPolicy* const policy = core_.policy.puller();
-  // Of streams that are replayed apart nobody knows when they launch.
-  const bool is_foreseen = policy != nullptr && policy->launches() > 0 &&
-                           policy->replay().horizon() > 0 && policy->foresaw_present();
-  if (!is_foreseen || missing.fetched < missing.pages) return kNone;
-  const MissingBytes* const others = policy->missing();
-  if (others == nullptr) return kNone;
-  return core_.pace
-      .slack_of_demand(missing.fetched, policy->present(), *others, core_.link_speed(), core_.now())
-      .value_or(kNone);
-}
-
-// From here on the launch does not rest. Judges whether it should have.
-void Admission::end_rest(Rest& rest) {
-  constexpr std::chrono::milliseconds kLong{4};
-  if (std::exchange(rest.is_over, true) || !rest.began) return;
-  const bool went_on = core_.pace.completed() > rest.completed;
-  if (went_on || core_.now() - *rest.began >= kLong) rest_trust_.note_end(went_on);
+  return core_.pacing.launch_rests(rest, {missing.pages, missing.fetched, is_alone},
+                                   core_.policy.puller(), core_.link_speed(), core_.now());
 }
 
 // Waits for a change. When the wait limit has passed, lets the working set exceed the limit once,
@@ -312,8 +270,8 @@ void Admission::end_rest(Rest& rest) {
 Status Admission::wait(Bytes needed, Attempt& attempt) {
   const auto deadline =
       attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
-  const bool rests = attempt.rest.began && core_.now() < attempt.rest.until;
-  if (rests ? core_.rest(deadline) : core_.wait_change(deadline)) return Status::kOk;
+  if (attempt.rest.lasts(core_.now()) ? core_.rest(deadline) : core_.wait_change(deadline))
+    return Status::kOk;
   if (core_.stopped || core_.abandoned) return Status::kDeviceError;
   if (attempt.over_limit) {
     core_.warn_gave_up("for buffers of one operation to get in place");

@@ -15,7 +15,7 @@
 #include "residency/result.h"
 #include "residency/room/eviction_queue.h"
 #include "residency/room/pages_lacking.h"
-#include "residency/room/rest_trust.h"
+#include "residency/transfer/pacing.h"
 
 namespace superpipe {
 
@@ -64,14 +64,6 @@ class Admission {
   /// Pieces that the driver may refuse, though they are within the limit, beside those of the set.
   static constexpr std::size_t kMostFullDevices = 8;
 
-  /// How a launch rests until the device has come near to it.
-  struct Rest {
-    bool is_over = false;         ///< it does not rest, or no more
-    std::uint64_t completed = 0;  ///< launches, when it began
-    std::optional<ResidencyCore::Clock::time_point> began;
-    ResidencyCore::Clock::time_point until;  ///< there is no need to look before
-  };
-
   /// What bring_in() remembers from one look to the next.
   struct Attempt {
     Bytes working_set;
@@ -86,7 +78,7 @@ class Admission {
     bool sampled = false;           ///< the device was asked about pass-through memory
     bool settled = false;           ///< and what of it is this process's
     bool hurried = false;           ///< the worker was told that content on its way is waited for
-    Rest rest{};
+    Pacing::Rest rest{};
   };
   /// What a working set lacks.
   struct Missing {
@@ -123,9 +115,8 @@ class Admission {
   bool request_room(const Missing& missing, const Lacking& lacking) REQUIRES(manager_lock);
   bool request_at_once(const Missing& missing, const Lacking& lacking) REQUIRES(manager_lock);
   Result<Next> do_without_room(const WorkingSet& set, Attempt& attempt) REQUIRES(manager_lock);
-  bool rests(const WorkingSet& set, const Missing& missing, Rest& rest) REQUIRES(manager_lock);
-  [[nodiscard]] std::chrono::nanoseconds time_left(const Missing& missing) REQUIRES(manager_lock);
-  void end_rest(Rest& rest) REQUIRES(manager_lock);
+  bool rests(const WorkingSet& set, const Missing& missing, Pacing::Rest& rest)
+      REQUIRES(manager_lock);
   Status wait(Bytes needed, Attempt& attempt) REQUIRES(manager_lock);
   void wait_for(const std::vector<BufferId>& prefetched, ResidencyCore::Clock::time_point deadline)
       REQUIRES(manager_lock);
@@ -144,7 +135,6 @@ class Admission {
   ResidencyCore& core_;
   PageSupply& pages_;
   EvictionQueue& evictions_;
-  RestTrust rest_trust_ GUARDED_BY(manager_lock);
 };
 
 }  // namespace superpipe

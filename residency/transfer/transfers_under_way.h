@@ -19,6 +19,8 @@ namespace superpipe {
 /// Not thread-safe: under the manager's mutex.
 class TransfersUnderWay {
  public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
   /// As many transfers as keep the link busy while the next one is prepared: all but one may still
   /// wait for what their pages held to be written back.
   static constexpr std::size_t kEnoughTransfers = 3;
@@ -36,10 +38,11 @@ class TransfersUnderWay {
   /// Lately: the last so many evictions.
   static constexpr std::size_t kLastEvictions = 8;
 
-  /// A transfer of `bytes` has begun, behind all that began before; `done` completes with it. Null:
-  /// it takes no time. Throws std::bad_alloc.
-  void add(EventRef done, Bytes bytes) {
+  /// By `now` a transfer of `bytes` has begun, behind all that began before; `done` completes with
+  /// it. Null: it takes no time. Throws std::bad_alloc.
+  void add(EventRef done, Bytes bytes, TimePoint now) {
     if (done == nullptr) return;
+    if (transfers_.empty()) moved_ = now;
     transfers_.emplace_back(std::move(done), bytes);
     bytes_ += bytes;
   }
@@ -48,12 +51,17 @@ class TransfersUnderWay {
   void note_eviction(Bytes written) { written_[evictions_++ % kLastEvictions] = written; }
 
   /// Whether the link is busy for a while even if nothing more begins, where content may take
-  /// `room` on the device, the link brings `link` bytes a second (0: nobody knows), and the oldest
-  /// transfer has been the oldest for `on_link`.
-  [[nodiscard]] bool is_enough(Bytes room, double link, std::chrono::nanoseconds on_link) const {
-    if (is_followed_by_long(link)) return outlasts_write_back(link, on_link);
+  /// `room` on the device, and the link brings `link` bytes a second (0: nobody knows).
+  [[nodiscard]] bool is_enough(Bytes room, double link, TimePoint now) const {
+    if (is_followed_by_long(link)) return outlasts_write_back(link, now - moved_);
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
     return transfers_.size() >= kEnoughTransfers && bytes_ >= enough;
+  }
+
+  /// The same, and it gets on with it: a transfer may wait for work of the program that does not
+  /// end (I7).
+  [[nodiscard]] bool is_busy(Bytes room, double link, TimePoint now) const {
+    return is_enough(room, link, now) && now - moved_ < longest_for_one(link);
   }
 
   /// Whether what comes behind the oldest takes long: then it matters for how long that has been
@@ -90,8 +98,9 @@ class TransfersUnderWay {
 
   /// What began first. REQUIRES: there is one.
   [[nodiscard]] const EventRef& oldest() const { return transfers_.front().first; }
-  /// It has ended. REQUIRES: there is one.
-  void drop_oldest() {
+  /// It has ended by `now`. REQUIRES: there is one.
+  void drop_oldest(TimePoint now) {
+    moved_ = now;
     bytes_ -= transfers_.front().second;
     transfers_.pop_front();
   }
@@ -110,6 +119,8 @@ class TransfersUnderWay {
 
   std::deque<std::pair<EventRef, Bytes>> transfers_;
   Bytes bytes_;
+  /// When the last of them was seen to end, or began though nothing was under way.
+  TimePoint moved_;
   std::array<Bytes, kLastEvictions> written_{};
   std::size_t evictions_ = 0;
 };

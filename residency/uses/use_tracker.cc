@@ -210,7 +210,7 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
     // A launch that is captured runs on no stream yet. It counts as one of the first.
     const Slot stream = use.slot == kNoSlot ? Slot{0} : use.slot;
     if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
-      core_.progress.note_launch(core_.seq, puller->launches());
+      core_.pacing.note_launch(core_.seq, *puller);
     }
     Decision decision = core_.policy.on_launch(Access{use.kernel, ids(token), stream});
     // What policy wants to move next may be another now.
@@ -474,7 +474,7 @@ void UseTracker::ask_about_shared(SharedUses& uses) noexcept try {
 void UseTracker::mark_progress(Slot slot) noexcept {
   if (core_.stopped || core_.abandoned) return;
   if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
-    core_.progress.note_submitted(core_.seq, puller->launches());
+    core_.pacing.note_submitted(core_.seq, *puller);
   }
   completion_.mark_end(slot);
 }

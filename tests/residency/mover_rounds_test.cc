@@ -293,12 +293,12 @@ TEST_F(MoverRoundsTest, AreAwaitedWhileAThreadOfTheProgramWaitsUnlessItRests) {
   };
   EXPECT_TRUE(core_.wait_change(core_.now() + std::chrono::seconds{1}));
   EXPECT_TRUE(was_awaited);
-  core_.demand_rests_until = core_.now() + std::chrono::seconds{1};
+  core_.pacing.let_rest(core_.now() + std::chrono::seconds{1});
   EXPECT_TRUE(core_.rest(core_.now() + std::chrono::seconds{1}));
   EXPECT_FALSE(was_awaited);
   pass(std::chrono::seconds{2});
   (void)mover_rounds_.run();
-  EXPECT_FALSE(core_.demand_rests_until.has_value()) << "whether or not everything fits by then";
+  EXPECT_FALSE(core_.pacing.has_resting()) << "whether or not everything fits by then";
 }
 
 }  // namespace

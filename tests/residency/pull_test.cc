@@ -303,7 +303,7 @@ TEST_F(FirstPassTest, BringsWhatWasAllocatedNextForWhatWasUsed) {
 TEST_F(FirstPassTest, LeavesTheQueueOfTheLinkToWhatIsForeseen) {
   const ManagerLock lock(core_.mutex);
   const BufferId next = use_many([this]() REQUIRES(manager_lock) { return make_clean(1); });
-  for (int i = 0; i < 2; ++i) core_.under_way.add(blocked_event(), kGranule);
+  for (int i = 0; i < 2; ++i) core_.under_way.add(blocked_event(), kGranule, core_.now());
   for (int i = 0; i < 20; ++i) (void)mover_rounds_.run();
   EXPECT_EQ(place_of(next), PieceState::kOut) << "two transfers are under way";
   EXPECT_TRUE(mover_rounds_.is_pending());
@@ -380,7 +380,7 @@ class PlannedPullTest : public PullTest {
   }
   /// What policy wants next crosses the link, which has enough to do.
   void block_link() REQUIRES(manager_lock) {
-    for (int i = 0; i < 3; ++i) core_.under_way.add(blocked_event(), kGranule);
+    for (int i = 0; i < 3; ++i) core_.under_way.add(blocked_event(), kGranule, core_.now());
     ASSERT_TRUE(core_.has_link_enough());
   }
 

@@ -1,5 +1,5 @@
 // Whether launches rest.
-#include "residency/room/rest_trust.h"
+#include "residency/transfer/rest_trust.h"
 
 #include <gtest/gtest.h>
 

@@ -44,7 +44,7 @@ class UseMarksTest : public UseTrackerTest {
   }
   [[nodiscard]] std::uint64_t launches_completed() EXCLUDES(manager_lock) {
     const ManagerLock lock(core_.mutex);
-    return core_.progress.advance(core_.streams.completed_to(core_.seq).value_or(0));
+    return core_.pacing.launches_completed(core_.streams.completed_to(core_.seq).value_or(0));
   }
 };
 
