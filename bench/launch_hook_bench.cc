@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/process_configuration.h"

@@ -38,7 +38,7 @@ endforeach()
 file(REAL_PATH ${CUDA_cudart_LIBRARY} _cudart)
 install(FILES ${_cudart} DESTINATION ${CMAKE_INSTALL_LIBDIR}/superpipe/cuda RENAME libcudart.so.13)
 
-# The library looks there where the machine has none (interposer/call_sites.cc). That of scripts/setup_portable needs glibc alone.
+# The library looks there where the machine has none (interposer/recording/call_sites.cc). That of scripts/setup_portable needs glibc alone.
 find_library(SUPERPIPE_PACKED_unwind NAMES libunwind.so.8 REQUIRED)
 mark_as_advanced(SUPERPIPE_PACKED_unwind)
 file(REAL_PATH ${SUPERPIPE_PACKED_unwind} _file)

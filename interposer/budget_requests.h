@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "interposer/run_progress.h"
+#include "interposer/reports/run_progress.h"
 #include "profiler/live_segment.h"
 #include "residency/own_thread.h"
 

@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tools" / "kernel_words.json"
 SIMGPU_TABLE = "tools/simgpu/driver/code/kernel_words.inc"
-SUPERPIPE_TABLE = "interposer/kernel_words.inc"
+SUPERPIPE_TABLE = "interposer/kernels/kernel_words.inc"
 COUNTS = {"rest": "kRest", "grid_x": "kGridX", "grid_y": "kGridY", "tensors": "kTensors"}
 ROLES = {"input": "kInput", "output": "kOutput", "inout": "kInOut", "signature": "kSignature", "functor": "kFunctor", "unknown": "kUnknown"}
 MOST_LISTS = 6

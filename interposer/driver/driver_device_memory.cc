@@ -16,8 +16,8 @@
 #include "interposer/driver/process_memory.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
-#include "interposer/fault_watch.h"
 #include "interposer/log.h"
+#include "interposer/reports/fault_watch.h"
 #include "residency/host/slab_memory.h"
 
 namespace superpipe {

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <optional>
 
+#include "interposer/contexts/peer_contexts.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/digest_program.h"
 #include "interposer/driver/legacy_follower.h"
-#include "interposer/peer_contexts.h"
 #include "residency/device_memory.h"
 
 namespace superpipe {

@@ -2,7 +2,7 @@
 // clang-format off
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/table.h"
-#include "interposer/fault_watch.h"
+#include "interposer/reports/fault_watch.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/hooks/waited.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/table.h"
 #include "interposer/hooks/named_words.h"
-#include "interposer/managed_context.h"
 
 namespace superpipe {
 namespace {

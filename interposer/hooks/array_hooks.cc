@@ -1,5 +1,5 @@
 // CUDA arrays: they have no address, so they are never managed, but they take device memory.
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/traced.h"

@@ -1,5 +1,5 @@
 // Contexts: the program's references are counted, and a managed one is closed before it goes.
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/passthrough/passthrough_allocation.h"

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/hooks/gates.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/routed_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
-#include "interposer/managed_context.h"
 #include "residency/device_memory.h"
 #include "residency/uses/use_token.h"
 

@@ -3,7 +3,8 @@
 #include <new>
 #include <utility>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
@@ -12,7 +13,6 @@
 #include "interposer/hooks/graph_nodes.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
-#include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "profiler/launch_clock.h"
 #include "residency/uses/use_token.h"

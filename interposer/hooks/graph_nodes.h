@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <span>
 
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/hooks/named_words.h"
-#include "interposer/managed_context.h"
 #include "residency/uses/use_token.h"
 
 namespace superpipe {

@@ -4,11 +4,11 @@
 #include <new>
 #include <string>
 
-#include "interposer/context_registry.h"
+#include "interposer/allocators/memory_pools.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/log.h"
-#include "interposer/memory_pools.h"
 
 namespace superpipe {
 namespace {

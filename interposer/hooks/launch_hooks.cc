@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "interposer/context_registry.h"
-#include "interposer/copy_recorder.h"
+#include "interposer/contexts/context_registry.h"
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/codes.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/streams.h"
@@ -16,10 +16,10 @@
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
-#include "interposer/kernel_arguments.h"
-#include "interposer/managed_context.h"
+#include "interposer/kernels/kernel_arguments.h"
+#include "interposer/kernels/word_list.h"
 #include "interposer/passthrough/passthrough_allocation.h"
-#include "interposer/word_list.h"
+#include "interposer/recording/copy_recorder.h"
 #include "profiler/launch_clock.h"
 #include "profiler/launch_overhead_meter.h"
 #include "residency/residency_manager.h"

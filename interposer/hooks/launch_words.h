@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/cuda_api.h"
-#include "interposer/kernel_arguments.h"
-#include "interposer/managed_context.h"
-#include "interposer/pointer_arrays.h"
-#include "interposer/tensor_maps.h"
-#include "interposer/word_list.h"
+#include "interposer/kernels/kernel_arguments.h"
+#include "interposer/kernels/pointer_arrays.h"
+#include "interposer/kernels/tensor_maps.h"
+#include "interposer/kernels/word_list.h"
 
 namespace superpipe {
 

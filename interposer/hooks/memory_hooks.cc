@@ -3,18 +3,18 @@
 #include <cstdint>
 #include <optional>
 
-#include "interposer/context_registry.h"
-#include "interposer/copy_recorder.h"
+#include "interposer/allocators/memory_pools.h"
+#include "interposer/allocators/reported_memory.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/in_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/gates.h"
 #include "interposer/hooks/traced.h"
-#include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 #include "interposer/process_configuration.h"
-#include "interposer/reported_memory.h"
+#include "interposer/recording/copy_recorder.h"
 
 namespace superpipe {
 namespace {

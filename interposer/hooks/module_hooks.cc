@@ -1,11 +1,11 @@
 // Modules and libraries: which handles are kernels, and at the end of their code, cached layouts go
 // before the functions that they describe.
-#include "interposer/context_registry.h"
-#include "interposer/copy_recorder.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/kernel_handles.h"
+#include "interposer/kernels/kernel_handles.h"
 #include "interposer/passthrough/passthrough_allocation.h"
+#include "interposer/recording/copy_recorder.h"
 
 namespace superpipe {
 namespace {

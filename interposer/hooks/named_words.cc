@@ -1,7 +1,7 @@
 #include "interposer/hooks/named_words.h"
 
 #include "interposer/hooks/launch_words.h"
-#include "interposer/kernel_arguments.h"
+#include "interposer/kernels/kernel_arguments.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/cuda_api.h"
-#include "interposer/kernel_arguments.h"
-#include "interposer/word_list.h"
+#include "interposer/kernels/kernel_arguments.h"
+#include "interposer/kernels/word_list.h"
 
 namespace superpipe {
 

@@ -1,10 +1,10 @@
 // Access of other devices to the managed device's memory. The driver opens what it allocated
 // itself; buffers are mapped memory, which is opened here.
-#include "interposer/context_registry.h"
+#include "interposer/allocators/memory_pools.h"
+#include "interposer/contexts/context_registry.h"
+#include "interposer/contexts/peer_contexts.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/memory_pools.h"
-#include "interposer/peer_contexts.h"
 
 namespace superpipe {
 namespace {

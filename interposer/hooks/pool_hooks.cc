@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <cstring>
 
-#include "interposer/context_registry.h"
+#include "interposer/allocators/framework_environment.h"
+#include "interposer/allocators/memory_pools.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
-#include "interposer/framework_environment.h"
 #include "interposer/generated/hooks.h"
-#include "interposer/memory_pools.h"
 #include "interposer/passthrough/passthrough_allocation.h"
 
 namespace superpipe {

@@ -1,6 +1,6 @@
 #include "interposer/hooks/recorded_copy.h"
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/hooks/memory_kind.h"
 
 namespace superpipe {

@@ -1,8 +1,8 @@
 // Copies out of the device under a CopyRecorder.
 #pragma once
 
-#include "interposer/copy_recorder.h"
 #include "interposer/driver/cuda_api.h"
+#include "interposer/recording/copy_recorder.h"
 #include "residency/device_memory.h"
 
 namespace superpipe {

@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "interposer/context_registry.h"
-#include "interposer/copy_recorder.h"
+#include "interposer/contexts/context_registry.h"
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/hooks/gates.h"
 #include "interposer/hooks/queued_copy.h"
 #include "interposer/hooks/submit.h"
 #include "interposer/hooks/traced.h"
-#include "interposer/managed_context.h"
+#include "interposer/recording/copy_recorder.h"
 #include "residency/uses/use_token.h"
 
 namespace superpipe {

@@ -1,6 +1,6 @@
 // Streams: captures are counted, blocking streams noted, and a stream's end is marked before it
 // goes.
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/capture_count.h"
 #include "interposer/driver/joining_streams.h"
 #include "interposer/driver/streams.h"

@@ -5,12 +5,12 @@
 #include <span>
 #include <type_traits>
 
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/streams.h"
 #include "interposer/hooks/graph_nodes.h"
 #include "interposer/hooks/named_words.h"
 #include "interposer/hooks/traced.h"
 #include "interposer/log.h"
-#include "interposer/managed_context.h"
 
 namespace superpipe {
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <span>
 
-#include "interposer/call_sites.h"
+#include "interposer/contexts/managed_context.h"
 #include "interposer/cupti/launch_mark.h"
 #include "interposer/driver/cuda_api.h"
-#include "interposer/kernel_timer.h"
-#include "interposer/managed_context.h"
 #include "interposer/passthrough/passthrough_allocation.h"
+#include "interposer/recording/call_sites.h"
+#include "interposer/recording/kernel_timer.h"
 #include "policy/units.h"
 #include "profiler/launch_clock.h"
 #include "profiler/trace_recorder.h"

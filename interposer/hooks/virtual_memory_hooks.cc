@@ -1,5 +1,5 @@
 // The program's own virtual memory: it is not managed, but its pages count against the budget.
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/hooks/traced.h"

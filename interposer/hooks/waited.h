@@ -1,7 +1,7 @@
 // Calls of the driver in which the program waits for the device.
 #pragma once
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/cuda_api.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/hooks/traced.h"

@@ -19,10 +19,10 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
+#include "interposer/contexts/managed_context.h"
 #include "interposer/driver/hook_scope.h"
 #include "interposer/log.h"
-#include "interposer/managed_context.h"
 #include "interposer/nvtx/open_ranges.h"
 #include "profiler/trace_recorder.h"
 

@@ -1,7 +1,7 @@
 // Calls that take pass-through memory of the managed device, or give it back.
 #pragma once
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/cuda_api.h"
 #include "policy/units.h"
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "interposer/kernels/readable_memory.h"
 #include "interposer/log.h"
-#include "interposer/readable_memory.h"
 
 namespace superpipe {
 namespace {

@@ -1,4 +1,4 @@
-#include "interposer/allocator_need.h"
+#include "interposer/allocators/allocator_need.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Where in a program a call comes from is named by module and function.
-#include "interposer/call_sites.h"
+#include "interposer/recording/call_sites.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

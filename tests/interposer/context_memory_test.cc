@@ -1,7 +1,7 @@
 // Host memory runs out while the program's contexts are noted.
 #include <gtest/gtest.h>
 
-#include "interposer/context_references.h"
+#include "interposer/contexts/context_references.h"
 #include "tests/residency/allocation_faults.h"
 
 namespace superpipe::testing {

@@ -1,4 +1,4 @@
-#include "interposer/context_references.h"
+#include "interposer/contexts/context_references.h"
 
 #include <gtest/gtest.h>
 

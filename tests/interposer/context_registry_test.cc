@@ -1,4 +1,4 @@
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the recorder writes of copies: through the hooks, over a driver that copies on the host.
-#include "interposer/copy_recorder.h"
+#include "interposer/recording/copy_recorder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "interposer/call_sites.h"
 #include "interposer/hooks/recorded_copy.h"
+#include "interposer/recording/call_sites.h"
 #include "tests/interposer/managed_fixture.h"
 #include "tests/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "interposer/exit_report.h"
+#include "interposer/reports/exit_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

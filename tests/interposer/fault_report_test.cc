@@ -1,4 +1,4 @@
-#include "interposer/fault_report.h"
+#include "interposer/reports/fault_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "interposer/fault_watch.h"
-#include "interposer/recent_launches.h"
+#include "interposer/kernels/recent_launches.h"
+#include "interposer/reports/fault_watch.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

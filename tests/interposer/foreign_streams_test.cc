@@ -1,4 +1,4 @@
-#include "interposer/foreign_streams.h"
+#include "interposer/contexts/foreign_streams.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "interposer/framework_environment.h"
+#include "interposer/allocators/framework_environment.h"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

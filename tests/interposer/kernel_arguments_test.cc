@@ -1,4 +1,4 @@
-#include "interposer/kernel_arguments.h"
+#include "interposer/kernels/kernel_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "interposer/driver/table.h"
-#include "interposer/kernel_handles.h"
+#include "interposer/kernels/kernel_handles.h"
 
 namespace superpipe {
 namespace {

@@ -1,6 +1,6 @@
 // Times of kernels: which launches are timed, what the trace is told, and what a failing driver
 // does.
-#include "interposer/kernel_timer.h"
+#include "interposer/recording/kernel_timer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

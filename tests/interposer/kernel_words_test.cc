@@ -1,4 +1,4 @@
-#include "interposer/kernel_words.h"
+#include "interposer/kernels/kernel_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "interposer/managed_context.h"
+#include "interposer/contexts/managed_context.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/driver/table.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/process_configuration.h"

@@ -1,5 +1,5 @@
 // Memory pools, what they report beside what the driver knows of, and handles that come again.
-#include "interposer/memory_pools.h"
+#include "interposer/allocators/memory_pools.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "interposer/pointer_arrays.h"
+#include "interposer/kernels/pointer_arrays.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "interposer/hooks/launch_words.h"
-#include "interposer/kernel_arguments.h"
+#include "interposer/kernels/kernel_arguments.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

@@ -1,4 +1,4 @@
-#include "interposer/pointer_pins.h"
+#include "interposer/kernels/pointer_pins.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What programs are told of a device's memory in each mode.
-#include "interposer/reported_memory.h"
+#include "interposer/allocators/reported_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The line that tells how far a run is, on a pseudo terminal.
-#include "interposer/run_progress.h"
+#include "interposer/reports/run_progress.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 #include <new>
 #include <string>
 
-#include "interposer/terminal_line.h"
+#include "interposer/reports/terminal_line.h"
 
 namespace superpipe {
 namespace {

@@ -1,4 +1,4 @@
-#include "interposer/tensor_maps.h"
+#include "interposer/kernels/tensor_maps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

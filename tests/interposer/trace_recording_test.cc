@@ -1,5 +1,5 @@
 // A trace of a context: its file and its thread, whatever happens to them.
-#include "interposer/trace_recording.h"
+#include "interposer/recording/trace_recording.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "interposer/unknown_kernels.h"
+#include "interposer/kernels/unknown_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "interposer/readable_memory.h"
+#include "interposer/kernels/readable_memory.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

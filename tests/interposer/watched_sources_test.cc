@@ -1,4 +1,4 @@
-#include "interposer/watched_sources.h"
+#include "interposer/kernels/watched_sources.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // A launch's words: in order, past the list's inline part too, and never lost without a word.
-#include "interposer/word_list.h"
+#include "interposer/kernels/word_list.h"
 
 #include <gtest/gtest.h>
 

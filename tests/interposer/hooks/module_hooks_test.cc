@@ -1,7 +1,7 @@
 // Code that comes and goes: cached layouts, and the memory that it takes.
 #include <gtest/gtest.h>
 
-#include "interposer/kernel_handles.h"
+#include "interposer/kernels/kernel_handles.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "interposer/memory_pools.h"
-#include "interposer/peer_contexts.h"
+#include "interposer/allocators/memory_pools.h"
+#include "interposer/contexts/peer_contexts.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "interposer/driver/streams.h"
-#include "interposer/tensor_maps.h"
+#include "interposer/kernels/tensor_maps.h"
 #include "tests/interposer/managed_fixture.h"
 
 namespace superpipe {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "interposer/context_registry.h"
+#include "interposer/contexts/context_registry.h"
 #include "interposer/generated/hooks.h"
 #include "interposer/process_configuration.h"
 #include "tests/interposer/null_driver.h"
