@@ -8,6 +8,7 @@
 #include "interposer/reports/run_progress.h"
 #include "profiler/live_segment.h"
 #include "residency/own_thread.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -40,7 +41,7 @@ class BudgetRequests {
   /// The same at process exit and in the child of a fork, where the thread may never end: waits for
   /// it `patience` at most, and in a child touches neither thread nor segment.
   /// @return whether the thread is gone, so that this may be destroyed.
-  bool abandon(std::chrono::milliseconds patience = OwnThread::kPatience) noexcept;
+  bool abandon(std::chrono::milliseconds patience = tuning::kThreadEndPatience) noexcept;
 
  private:
   void main();

@@ -6,6 +6,8 @@
 #include <functional>
 #include <thread>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 /// Runs one function on a thread that takes none of the program's signals, and gives it up at the
@@ -29,12 +31,10 @@ class OwnThread {
   /// Waits for its end, if it was started.
   void join();
 
-  /// How long abandon() waits by default: a program's exit is not to be held up for longer.
-  static constexpr std::chrono::milliseconds kPatience{200};
   /// Waits for its end for about `patience` at most, and in the child of a fork, which has no such
   /// thread, not at all; then leaves it to itself. REQUIRES: it was told to end.
   /// @return whether it has ended, or never began, so that what it uses may go.
-  bool abandon(std::chrono::milliseconds patience = kPatience) noexcept;
+  bool abandon(std::chrono::milliseconds patience = tuning::kThreadEndPatience) noexcept;
 
  private:
   const int owner_;  // the process that may have the thread

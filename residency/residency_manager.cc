@@ -23,6 +23,7 @@
 #include "residency/transfer/host_digests.h"
 #include "residency/transfer/stream_marker.h"
 #include "residency/transfer/use_completion.h"
+#include "residency/tuning.h"
 #include "residency/uses/buffer_lifetimes.h"
 #include "residency/uses/copy_routes.h"
 #include "residency/uses/listed_buffers.h"
@@ -301,10 +302,9 @@ void ResidencyManager::Impl::shut_down() noexcept {
 // a change, come to their end.
 void ResidencyManager::Impl::wait_for_open_sections() {
   using Clock = std::chrono::steady_clock;  // the manager's may stand still in tests
-  constexpr std::chrono::milliseconds kSlice{1};
   const auto deadline = Clock::now() + core.options.wait_limit;
   while ((core.mutex.open_sections() > 0 || core.waiters > 0) && Clock::now() < deadline) {
-    core.mutex.wait_for(core.change, kSlice);
+    core.mutex.wait_for(core.change, tuning::kEndLookInterval);
   }
 }
 

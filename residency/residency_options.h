@@ -11,6 +11,7 @@
 #include "policy/pin_list.h"
 #include "policy/policy_engine.h"
 #include "policy/units.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -46,7 +47,8 @@ struct ResidencyOptions {
   /// How long an operation of the program counts on work of the program to come to its end, where
   /// there is something else that it can do. That work may be waiting for the program itself (I7).
   [[nodiscard]] std::chrono::nanoseconds patience() const {
-    return std::min<std::chrono::nanoseconds>(wait_limit / 4, std::chrono::milliseconds{500});
+    return std::min<std::chrono::nanoseconds>(wait_limit / tuning::kOperationPatiencePart,
+                                              tuning::kOperationPatience);
   }
   bool zero_fill = false;  ///< SUPERPIPE_FILL=zero
   PinList pins;            ///< SUPERPIPE_PIN

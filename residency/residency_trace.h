@@ -15,6 +15,7 @@
 #include "policy/units.h"
 #include "profiler/completion.h"
 #include "profiler/trace_recorder.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -71,7 +72,7 @@ class ResidencyTrace {
   [[nodiscard]] std::vector<CompletionRef> awaited() const {
     std::vector<CompletionRef> completions;
     for (const auto* const pending : {&fetches_, &write_backs_}) {
-      const std::size_t asked = std::min(pending->size(), kMostAsked);
+      const std::size_t asked = std::min(pending->size(), tuning::kTraceMostAsked);
       for (std::size_t i = 0; i < asked; ++i) completions.push_back((*pending)[i].done);
     }
     return completions;
@@ -85,11 +86,9 @@ class ResidencyTrace {
     return settle(write_backs_, now, failed) || fetched;
   }
 
-  static constexpr std::chrono::milliseconds kMemoryInterval{1};
+  static constexpr auto kMemoryInterval = tuning::kTraceMemoryInterval;
 
  private:
-  static constexpr std::size_t kMostAsked = 8;
-
   struct Pending {
     TraceCount transfer;
     CompletionRef done;

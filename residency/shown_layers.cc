@@ -8,15 +8,12 @@
 #include "policy/pass_order.h"
 #include "policy/stream_replays.h"
 #include "profiler/pass_times.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 namespace {
 
 constexpr std::uint32_t kMostBuffersShown = 16'384;
-// The typical pass is sought among so many of the last ones: what counts is what there is now.
-constexpr std::size_t kLatePasses = 64;
-// A pass is grouped again after so many at the soonest.
-constexpr std::uint64_t kFewPasses = 8;
 
 // Layers are another grouping's business once they lack more than an eighth.
 bool is_nearly_all(Bytes part, Bytes all) { return 8 * part.count() >= 7 * all.count(); }
@@ -70,10 +67,11 @@ std::optional<ShownLayers::Grouping> ShownLayers::begin() {
   const bool is_needed = members_.empty() || has_lost_ || passes >= twice_as_many_;
   if (!is_needed && !has_jumped) return std::nullopt;
 
-  soonest_ = passes + std::min(passes, kFewPasses);
+  soonest_ = passes + std::min(passes, tuning::kShownFewPasses);
   const std::span<const MeasuredPass> measured = core_.passes.passes();
-  const auto typical = typical_pass(measured.last(std::min(measured.size(), kLatePasses)),
-                                    replay.first_remembered());
+  const auto typical =
+      typical_pass(measured.last(std::min(measured.size(), tuning::kShownLatePasses)),
+                   replay.first_remembered());
   if (!typical) return std::nullopt;
   const auto [first, end] = replay.aligned({typical->begin, typical->end});
   std::optional<LivePass> pass = replay.live_pass(first, end);

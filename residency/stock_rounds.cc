@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 bool StockRounds::run() noexcept {
@@ -24,11 +26,10 @@ bool StockRounds::run() noexcept {
 
 std::chrono::nanoseconds StockRounds::longest_rest() const {
   constexpr std::chrono::hours kUntilWoken{1};
-  constexpr std::chrono::milliseconds kShortestRest{1};
   std::chrono::nanoseconds rest = digests_.rest().value_or(kUntilWoken);
   if (const auto expiry = core_.host.next_expiry()) {
     const auto left = std::max(*expiry, next_look_) - core_.now();
-    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, kShortestRest));
+    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, tuning::kUnpinShortestRest));
   }
   return rest;
 }
@@ -38,7 +39,7 @@ void StockRounds::unpin() noexcept {
   const auto begin = core_.now();
   const auto expiry = core_.host.next_expiry();
   if (!expiry || *expiry > begin || next_look_ > begin) return;
-  next_look_ = begin + kLookInterval;
+  next_look_ = begin + tuning::kUnpinLookInterval;
   if (!is_device_idle()) return;
   const auto asked = core_.now();
   bool unpinned = false;
@@ -47,7 +48,7 @@ void StockRounds::unpin() noexcept {
     unpinned = core_.host.unpin_expired();
   }
   const auto end = core_.now();
-  if (unpinned) next_look_ = end + kRestPerUnpin * (end - asked);
+  if (unpinned) next_look_ = end + tuning::kUnpinRestTimes * (end - asked);
 }
 
 // Whether all that was submitted is known to have completed, and nothing was since the last look.

@@ -12,6 +12,7 @@
 #include "residency/transfer/evictor.h"
 #include "residency/transfer/host_digests.h"
 #include "residency/transfer/use_completion.h"
+#include "residency/tuning.h"
 #include "residency/uses/use_tracker.h"
 #include "residency/worker.h"
 
@@ -27,9 +28,7 @@ namespace superpipe {
 class StockRounds : public WorkerRounds {
  public:
   /// The time between two looks at whether the device is idle, in which nothing may be submitted.
-  static constexpr std::chrono::seconds kLookInterval{1};
-  /// After a slab was unpinned none is for so many times as long as that took.
-  static constexpr int kRestPerUnpin = 50;
+  static constexpr auto kLookInterval = tuning::kUnpinLookInterval;
 
   /// `uses` is asked for the launches that were announced.
   StockRounds(ResidencyCore& core, const EvictionQueue& evictions, const Evictor& evictor,

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
-
-namespace {
-
-/// How long the worker rests at first when all it has is events to ask for, so that the link does
-/// not stand idle; then longer.
-constexpr std::chrono::microseconds kShortestRest{20};
-
-}  // namespace
 
 Worker::Worker(const char* name, ManagerMutex& mutex, bool has_thread, WorkerClock* clock)
     : name_(name), mutex_(mutex), has_thread_(has_thread), clock_(clock) {}
@@ -35,12 +29,14 @@ void Worker::main() {
 // @return how long to rest after a round, unless woken; nullopt: not at all.
 std::optional<std::chrono::nanoseconds> Worker::rest_after(bool worked) {
   const auto rest = next_rest_;
-  next_rest_ = kShortestRest;
+  next_rest_ = tuning::kWorkerShortestRest;
   is_pending_ = !worked && rounds_->is_pending();
   if (worked) return std::nullopt;
   if (!is_pending_) return rounds_->longest_rest();
-  const auto longest = rounds_->is_awaited() ? kLongestWhileAwaited : kLongestRest;
-  const auto length = std::clamp<std::chrono::nanoseconds>(rest, kShortestRest, longest);
+  const auto longest =
+      rounds_->is_awaited() ? tuning::kWorkerLongestWhileAwaited : tuning::kWorkerLongestRest;
+  const auto length =
+      std::clamp<std::chrono::nanoseconds>(rest, tuning::kWorkerShortestRest, longest);
   next_rest_ = length * 5 / 4;
   return length;
 }

@@ -45,12 +45,6 @@ class WorkerClock {
 /// threads of those who wait.
 class Worker {
  public:
-  /// How long the worker rests at most while something is pending. It could rest less, but would
-  /// disturb the program's own threads.
-  static constexpr std::chrono::microseconds kLongestRest{200};
-  /// How long it does while threads of the program wait for what is pending.
-  static constexpr std::chrono::microseconds kLongestWhileAwaited{50};
-
   /// `name`: the thread's (OwnThread::start()). `has_thread`: false for deterministic tests.
   /// `clock`: told of rounds where there is no thread, or null. `mutex` and `clock` must outlive
   /// this.

@@ -34,6 +34,7 @@ FOR_ALL_ROOMS = {
     "residency/residency_options.h",
     "residency/result.h",
     "residency/thread_annotations.h",
+    "residency/tuning.h",
 }
 # The parts, which act on the core. What else lies in a room does not know it.
 PARTS = {

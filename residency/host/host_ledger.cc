@@ -16,16 +16,13 @@
 
 #include "profiler/process_identity.h"
 #include "profiler/shared_folder.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 namespace {
 
 constexpr std::uint64_t kLedgerMagic = 0x74736F6865706970;  // "pipehost"
 constexpr std::uint32_t kLedgerVersion = 1;
-constexpr Bytes kLargestStep = 64_MiB;
-constexpr Bytes kSmallestStep = 4_KiB;
-/// Two steps of each process may be entered and not used, which should be little of the cap.
-constexpr std::uint64_t kStepsInCap = 1024;
 
 constexpr const char* kRemoveIt = "; remove it once no program uses it";
 
@@ -153,11 +150,10 @@ class HostLedger::File {
     for (int attempt = 0; ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++attempt) {
       if (errno != EWOULDBLOCK && errno != EINTR) return false;
       if (now() >= deadline) return false;
-      constexpr int kQuickAttempts = 20;
-      if (attempt < kQuickAttempts) {
+      if (attempt < tuning::kLedgerQuickAttempts) {
         std::this_thread::yield();
       } else {
-        std::this_thread::sleep_for(std::chrono::microseconds{100});
+        std::this_thread::sleep_for(tuning::kLedgerAttemptRest);
       }
     }
     is_locked_ = true;
@@ -353,7 +349,8 @@ std::string HostLedger::enter(Visit& visit) {
     slot_ = static_cast<std::size_t>(free - table.entries);
   }
   const Bytes cap = std::min(Bytes{table.cap}, Bytes{visit.entry(*slot_).in_group});
-  step_ = std::clamp(Bytes{cap.count() / kStepsInCap}, kSmallestStep, kLargestStep);
+  step_ = std::clamp(Bytes{cap.count() / tuning::kLedgerStepsInCap}, tuning::kLedgerSmallestStep,
+                     tuning::kLedgerLargestStep);
   return "";
 }
 

@@ -15,6 +15,7 @@
 
 #include "policy/units.h"
 #include "residency/host/host_memory.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -49,11 +50,10 @@ class HostLedger {
   /// Tells the time by which operations try to get the lock, or leave the file alone.
   using Now = std::function<Clock::time_point()>;
 
-  /// So long an operation tries to get the lock. Holders have it for microseconds, and for some
-  /// time slices where the machine is busy, so one that has it longer was stopped.
-  static constexpr std::chrono::milliseconds kPatience{100};
+  /// So long an operation tries to get the lock.
+  static constexpr auto kPatience = tuning::kLedgerPatience;
   /// After that, the file is left alone for so long.
-  static constexpr std::chrono::milliseconds kPause{1000};
+  static constexpr auto kPause = tuning::kLedgerPause;
   /// So many entries the table has: processes that manage a device at one time.
   static constexpr std::size_t kSlots = 100;
 

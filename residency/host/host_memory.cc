@@ -11,10 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 namespace {
-
-constexpr std::uint64_t kLeftToProgramDivisor = 16;
 
 /// The number that a file of one line holds; nullopt if there is none ("max", or no such file).
 std::optional<Bytes> bytes_in(const std::string& path) {
@@ -70,7 +70,7 @@ void read_hierarchy(HostMemory& memory, const CgroupFiles& files, std::string gr
 
 /// What host stores may take of `usable` bytes.
 Bytes without_the_programs_part(Bytes usable) {
-  return usable - Bytes{usable.count() / kLeftToProgramDivisor};
+  return usable - Bytes{usable.count() / tuning::kHostPartOfProgram};
 }
 
 void read_meminfo(HostMemory& memory, const std::string& path) {
@@ -160,7 +160,7 @@ void HostMemoryWatch::note_in_vain(Bytes size) noexcept {
 void HostMemoryWatch::pause(Bytes size) {
   const Clock::time_point now = now_();
   in_vain_ = now < paused_until_ ? std::min(in_vain_, size) : size;
-  paused_until_ = now + std::max<Clock::duration>(kPauseParts * took_, kLeastPause);
+  paused_until_ = now + std::max<Clock::duration>(tuning::kHostLookPauseParts * took_, kLeastPause);
 }
 
 Bytes host_store_limit(const HostMemory& memory, const std::optional<SizeSpec>& allowed,

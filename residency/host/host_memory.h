@@ -10,6 +10,7 @@
 
 #include "policy/budget.h"
 #include "policy/units.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -49,10 +50,9 @@ struct HostMemory {
 class HostMemoryWatch {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Who is refused all the same may be so again at once: nobody looks for as much for so many
-  /// times as long as the look took.
-  static constexpr int kPauseParts = 20;
-  static constexpr std::chrono::milliseconds kLeastPause{2};
+  /// An operation that is refused all the same may come again at once. So after a look in vain
+  /// there is none for as much for this long at least.
+  static constexpr auto kLeastPause = tuning::kHostLookLeastPause;
 
   /// Reads for the first time. `root`: as read_host_memory() has it. Throws std::bad_alloc.
   explicit HostMemoryWatch(std::string root = "",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "residency/host/slab_memory.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -55,7 +56,9 @@ bool HostStore::reserve_within(Bytes size, const std::optional<Supply>& supply) 
   const std::lock_guard lock(mutex_);
   if (is_entered) {
     most_reserved_ = std::max(most_reserved_, reserved_);
-    if (supply) limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + kRise));
+    if (supply) {
+      limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + tuning::kHostCapRise));
+    }
   } else {
     reserved_ -= size;
     ledger_refused_ = true;
@@ -80,7 +83,8 @@ Bytes HostStore::surely_pinned() const {
 // What is no longer needed is not promised to anybody either.
 void HostStore::lower_limit() noexcept {
   const std::lock_guard lock(mutex_);
-  limit_ = std::min(limit_, std::max(first_limit_, std::max(reserved_ + slack_, pinned_) + kRise));
+  limit_ = std::min(
+      limit_, std::max(first_limit_, std::max(reserved_ + slack_, pinned_) + tuning::kHostCapRise));
 }
 
 Bytes HostStore::limit() const {
@@ -161,14 +165,15 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
 
 // Whether an idle slab is too small for `size`, but not by much.
 bool HostStore::is_outgrown(Bytes slab, Bytes size) {
-  return slab < size && size - slab <= Bytes{size.count() / kSlackPart};
+  return slab < size && size - slab <= Bytes{size.count() / tuning::kSlabSlackPart};
 }
 
 // Whether an idle slab serves `size`, where there is room for the slack that it then has.
 bool HostStore::serves(const Idle& entry, Bytes size) {
   const Bytes slab = entry.slab.size;
   if (slab == size) return true;
-  return entry.has_slack && slab > size && slab - size <= Bytes{size.count() / kSlackPart};
+  return entry.has_slack && slab > size &&
+         slab - size <= Bytes{size.count() / tuning::kSlabSlackPart};
 }
 
 // Counts slack that a slab will have while it is in use. What is reserved, and may not be pinned
@@ -177,7 +182,7 @@ bool HostStore::claim_slack(Bytes slack) {
   if (slack == Bytes{}) return true;
   const std::lock_guard lock(mutex_);
   const bool has_room =
-      (slack_ + slack) * kMostSlackPart <= limit_ && reserved_ + slack_ + slack <= limit_;
+      (slack_ + slack) * tuning::kSlackPartOfCap <= limit_ && reserved_ + slack_ + slack <= limit_;
   if (has_room) slack_ += slack;
   return has_room;
 }
@@ -204,7 +209,7 @@ void HostStore::forget_whole(const Slab& slab) noexcept {
 
 // Of eight sizes from each power of two to the next, the smallest that is not below `size`.
 Bytes HostStore::common_size(Bytes size) {
-  const Bytes step{std::bit_floor(size.count()) / kSlackPart};
+  const Bytes step{std::bit_floor(size.count()) / tuning::kSlabSlackPart};
   return round_up(size, std::max(step, kMemoryPage));
 }
 
@@ -216,7 +221,8 @@ Result<Bytes> HostStore::make_room_for_new(Bytes size, const Found& found) {
   if (found.is_beyond_use) {
     slack = common_size(size) - size;
   } else if (found.is_grown) {
-    slack = Bytes{size.count() / kSlackPart / kMemoryPage.count() * kMemoryPage.count()};
+    slack =
+        Bytes{size.count() / tuning::kSlabSlackPart / kMemoryPage.count() * kMemoryPage.count()};
   }
   if (slack > Bytes{} && claim_slack(slack)) {
     if (make_room(size + slack) == Status::kOk) return size + slack;
@@ -240,14 +246,16 @@ HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
   std::size_t outgrown = 0;
   for (auto it = idle->rbegin(); it != idle->rend(); ++it) {
     // One with slack shows that sizes have grown before.
-    if (is_outgrown(it->slab.size, size)) outgrown += it->has_slack ? kFewestOutgrown : 1;
+    if (is_outgrown(it->slab.size, size)) {
+      outgrown += it->has_slack ? tuning::kSlabFewestOutgrown : 1;
+    }
     if (!serves(*it, size) || (it->is_expected && !may_take_expected)) continue;
     if (!is_over(*it) || !claim_slack(it->slab.size - size)) continue;
     found.idle = {it->slab, {}, it->since, it->is_new, it->is_expected, it->has_slack};
     idle->erase(std::next(it).base());
     break;
   }
-  found.is_grown = outgrown >= kFewestOutgrown;
+  found.is_grown = outgrown >= tuning::kSlabFewestOutgrown;
   found.is_beyond_use = !found.idle.slab && is_beyond_use(size);
   if (found.is_beyond_use) {
     if (const auto lent = lent_of(*idle, size); lent != idle->end()) {
@@ -263,7 +271,7 @@ HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
 // Whether more would be pinned with a slab of `size` than the store needs for what is reserved.
 bool HostStore::is_beyond_use(Bytes size) const {
   const std::lock_guard lock(mutex_);
-  return pinned_ + size > kMostPinned * most_reserved_;
+  return pinned_ + size > tuning::kPinnedTimesReserved * most_reserved_;
 }
 
 // The smallest idle slab that can be lent to `size`, its slack claimed; the end: there is none.
@@ -271,7 +279,8 @@ HostStore::Slabs::iterator HostStore::lent_of(Slabs& idle, Bytes size) {
   auto best = idle.end();
   for (auto it = idle.begin(); it != idle.end(); ++it) {
     const Bytes slab = it->slab.size;
-    if (it->is_expected || slab <= size || slab - size > Bytes{size.count() / kSlackPart}) continue;
+    const Bytes slack{size.count() / tuning::kSlabSlackPart};
+    if (it->is_expected || slab <= size || slab - size > slack) continue;
     if (best != idle.end() && slab >= best->slab.size) continue;
     if (is_over(*it)) best = it;
   }
@@ -416,7 +425,8 @@ bool HostStore::begin_stocking(Bytes size, bool is_expected) {
       has_one = has_one || entry.slab.size == size;
       if (std::ranges::find(lately_, entry.slab.size) != lately_.end()) stocked += entry.slab.size;
     }
-    const bool is_enough = has_one || (stocked + size) * kMostIdlePart > pinned_ - idle_bytes;
+    const bool is_enough =
+        has_one || (stocked + size) * tuning::kStockPartOfUse > pinned_ - idle_bytes;
     if (!may_stock_ || (is_enough && !is_expected)) return false;
     // What is reserved is pinned sooner or later, and must find room then.
     const Bytes taken = std::max(pinned_, reserved_ + slack_ + idle_bytes);
@@ -480,7 +490,7 @@ HostStore::Terms HostStore::terms() const {
 
 // Slabs that certain evictions alone may have wait for these, however long they take to come.
 HostStore::Clock::time_point HostStore::expiry_of(const Idle& entry, const Terms& terms) {
-  if (entry.is_expected && terms.expects) return terms.now + IdlePatience::kLongest;
+  if (entry.is_expected && terms.expects) return terms.now + tuning::kSlabLongestIdle;
   const Clock::time_point since =
       entry.is_expected ? std::max(entry.since, terms.expected_until) : entry.since;
   return since + terms.patience;

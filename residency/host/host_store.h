@@ -23,6 +23,7 @@
 #include "residency/host/idle_patience.h"
 #include "residency/result.h"
 #include "residency/streams/event_pool.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -178,23 +179,7 @@ class HostStore {
   using Wholes = std::map<const std::byte*, Whole>;
 
   static constexpr Bytes kMemoryPage = 4_KiB;
-  /// So many of the latest slabs tell which sizes are asked for again and again.
-  static constexpr std::size_t kRemembered = 16;
   static constexpr std::size_t kMostNoted = 65'536;
-  /// With the one that is stocked, idle slabs of those sizes take at most one part in so many of
-  /// the slabs in use.
-  static constexpr std::uint64_t kMostIdlePart = 4;
-  /// A slab with slack has one part in so many of its size, and serves what is smaller by that.
-  static constexpr std::uint64_t kSlackPart = 8;
-  /// New slabs get slack where so many idle ones are too small, but not by more.
-  static constexpr std::size_t kFewestOutgrown = 8;
-  /// All slack in use takes at most one part in so many of the cap.
-  static constexpr std::uint64_t kMostSlackPart = 16;
-  /// Sizes need not be exact where more than so many times as much would be pinned as was ever
-  /// reserved.
-  static constexpr std::uint64_t kMostPinned = 2;
-  /// A cap rises to so much more than is needed.
-  static constexpr Bytes kRise = 64_MiB;
 
   /// What is idle for somebody who asks for a size.
   struct Found {
@@ -269,9 +254,10 @@ class HostStore {
   std::optional<Bytes> stocking_;  ///< what stock() is pinning
   bool stocks_expected_ = false;   ///< for an eviction that is expected
   std::optional<Bytes> lacking_;
-  bool may_stock_ = true;                    ///< the device has not refused to pin one
-  std::array<Bytes, kRemembered> lately_{};  ///< sizes of the latest slabs, in a ring
-  std::size_t next_ = 0;                     ///< where the next one goes in it
+  bool may_stock_ = true;  ///< the device has not refused to pin one
+  /// Sizes of the latest slabs, in a ring.
+  std::array<Bytes, tuning::kStockSlabsRemembered> lately_{};
+  std::size_t next_ = 0;  ///< where the next one goes in it
   std::vector<Expected> expected_;
   std::size_t next_expected_ = 0;
   bool expects_ = false;  ///< what was pinned for evictions is for them alone

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "policy/units.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -19,11 +20,9 @@ class IdlePatience {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Pinning runs at some 5 GB/s. So a gigabyte that is unpinned in vain, and pinned again, costs
-  /// about a hundredth of the time for which it was idle.
-  static constexpr Clock::duration kShortest = std::chrono::seconds{30};
-  /// Beyond this, pinning again is too cheap beside the time between to keep the memory for it.
-  static constexpr Clock::duration kLongest = std::chrono::hours{1};
+  /// The bounds of length().
+  static constexpr Clock::duration kShortest = tuning::kSlabShortestIdle;
+  static constexpr Clock::duration kLongest = tuning::kSlabLongestIdle;
 
   [[nodiscard]] Clock::duration length() const { return length_; }
 

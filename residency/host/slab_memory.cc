@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "residency/own_thread.h"
+#include "residency/tuning.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14; older kernels refuse it
@@ -51,10 +52,9 @@ std::byte* map_slab_memory(Bytes size) noexcept {
 }
 
 void populate_slab_memory(std::byte* data, Bytes size) noexcept {
-  constexpr std::size_t kMostThreads = 4;
-  constexpr Bytes kLeastOfAThread = 4_MiB;
-  const auto threads = std::min<std::size_t>(
-      {kMostThreads, size.count() / kLeastOfAThread.count(), std::thread::hardware_concurrency()});
+  const auto threads = std::min<std::size_t>({tuning::kPopulateMostThreads,
+                                              size.count() / tuning::kPopulateLeastOfThread.count(),
+                                              std::thread::hardware_concurrency()});
   if (threads < 2) return;
   // Whole large pages for each thread, so that no two of them need the same one.
   const Bytes part = round_up(Bytes{size.count() / threads}, kLargeMemoryPage);
@@ -65,7 +65,7 @@ void populate_slab_memory(std::byte* data, Bytes size) noexcept {
       (void)madvise(data + begin.count(), (end - begin).count(), MADV_POPULATE_WRITE);
     }
   };
-  std::array<OwnThread, kMostThreads - 1> helpers;
+  std::array<OwnThread, tuning::kPopulateMostThreads - 1> helpers;
   for (std::size_t i = 1; i < threads; ++i) {
     if (!helpers[i - 1].start("superpipe-pins", [&populate, i] { populate(i); })) break;
   }

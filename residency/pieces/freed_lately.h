@@ -6,6 +6,7 @@
 
 #include "policy/budget.h"
 #include "policy/units.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -21,8 +22,7 @@ class FreedLately {
   using Span = std::uint32_t;
   /// The span that `uses` submitted uses end in.
   [[nodiscard]] static Span span_of(std::uint64_t uses) {
-    constexpr std::uint64_t kUses = 32;
-    return static_cast<Span>(uses / kUses);
+    return static_cast<Span>(uses / tuning::kFreedLatelyUses);
   }
   /// Whether a cached buffer that was last used in the span `then` counts.
   [[nodiscard]] bool is_lately(Span then, Span now) const {

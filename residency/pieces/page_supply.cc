@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 Result<Page> PageSupply::acquire(Bytes size, Terms terms) {
@@ -97,7 +99,6 @@ std::vector<BufferId> PageSupply::oldest_cached(bool also_lately) const {
 // youngest, and the next ones are looked at, a few at a time.
 bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
   std::size_t passed = 0;
-  constexpr std::size_t kMostPassed = 4;
   std::vector<BufferId> oldest = oldest_cached(also_lately);
   std::stable_partition(oldest.begin(), oldest.end(), [&](BufferId id) REQUIRES(manager_lock) {
     return core_.buffers[id].bytes_of(0) == size;
@@ -131,7 +132,9 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
       core_.cache.insert(id, buffer.footprint, buffer.bytes_in_place());
       const BufferId next = core_.cache.of(buffer.footprint).front();
       const bool is_spared = !also_lately && core_.is_freed_lately(core_.buffers[next]);
-      if (next != id && !is_spared && passed++ < kMostPassed) oldest.push_back(next);
+      if (next != id && !is_spared && passed++ < tuning::kFreedBuffersPassed) {
+        oldest.push_back(next);
+      }
       continue;
     }
     if (!stripped) {

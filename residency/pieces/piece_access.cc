@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 Status PieceAccess::renew() {
@@ -33,7 +35,6 @@ bool PieceAccess::wait_change(std::chrono::nanoseconds& patience) {
 // A piece that moves at this moment may have been mapped for the devices of before, which shows
 // when it is in place.
 Status PieceAccess::renew(PieceId id, std::chrono::nanoseconds& patience) {
-  constexpr int kAttempts = 3;
   const Buffer& buffer = core_.buffers[id.buffer];
   for (int attempt = 1;; ++attempt) {
     while (id.index < buffer.pieces.size() && buffer.pieces[id.index].is_moving()) {
@@ -51,7 +52,7 @@ Status PieceAccess::renew(PieceId id, std::chrono::nanoseconds& patience) {
     }
     // It may have been unmapped under the call, which is then of no use.
     if (status == Status::kOk || core_.stopped) return Status::kOk;
-    if (attempt == kAttempts) return status;
+    if (attempt == tuning::kAccessAttempts) return status;
     (void)wait_change(patience);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "policy/budget.h"
 #include "policy/units.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -23,9 +24,6 @@ namespace superpipe {
 class DevicePressure {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-
-  /// How long small gains wait after the room shrank.
-  static constexpr std::chrono::seconds kSettled{1};
 
   /// `headroom`: bytes of the device to leave free. `granule`: of pages.
   DevicePressure(Bytes headroom, Bytes granule)
@@ -44,7 +42,8 @@ class DevicePressure {
       return true;
     }
     const Bytes gain = saturating_subtract(std::min(left, allowed), room);
-    if (!room_ || (gain < least_gain_ && now - shrunk_at_ < kSettled)) return false;
+    const bool is_settled = now - shrunk_at_ >= tuning::kDevicePressureSettled;
+    if (!room_ || (gain < least_gain_ && !is_settled)) return false;
     const Bytes grown = room + std::min(gain, std::max(Bytes{gain.count() / 2}, least_gain_));
     if (grown >= allowed) {
       room_.reset();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "policy/budget.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -63,9 +64,9 @@ void PassthroughAdmission::warn_of_refusal(Bytes size, Asker asker) {
   const bool is_graph = asker == Asker::kGraph;
   if (!is_graph) ++core_.counters.refused_allocations;
   core_.warnings.once(is_graph ? "graph memory" : "passthrough", [&] {
-    constexpr std::uint64_t kLargePart = 4;
     const Bytes passthrough = core_.passthrough.bytes();
-    const bool is_large = kLargePart * passthrough >= core_.passthrough.budget().value_or(Bytes{});
+    const bool is_large =
+        tuning::kLargePassthroughPart * passthrough >= core_.passthrough.budget().value_or(Bytes{});
     std::string text = (is_graph ? "memory of " + exact_bytes(size) + " that a graph allocates"
                                  : "a pass-through allocation of " + exact_bytes(size)) +
                        " fails: " + exact_bytes(passthrough) +

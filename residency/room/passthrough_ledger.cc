@@ -4,14 +4,10 @@
 #include <limits>
 
 #include "policy/budget.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 namespace {
-
-// Of the budget, such a part at most is kept free for what pools take at a time.
-constexpr std::uint64_t kPartForPools = 8;
-// By so much a right guess may be off.
-constexpr std::uint64_t kMostBlocksOff = 4;
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
@@ -21,7 +17,7 @@ PassthroughLedger::PassthroughLedger(std::optional<Bytes> budget, Bytes headroom
     : budget_(budget),
       headroom_(budget ? headroom : Bytes{}),
       block_(block),
-      sample_above_((budget ? headroom : kMostRounding).count() / 2),
+      sample_above_((budget ? headroom : tuning::kMostRounding).count() / 2),
       most_growth_(budget ? budget->count() : kNoLimit) {}
 
 void PassthroughLedger::set_budget(Bytes budget) noexcept {
@@ -67,7 +63,8 @@ bool PassthroughLedger::end_sample(const Sample& sample, Bytes used, TimePoint n
   was_sampled_ = true;
   const bool moved = sampled_ != before;
   const bool quiet = !moved && sample.changes == 0 && grown_before == Bytes{};
-  interval_ = quiet ? std::min(interval_ * 2, kLongestInterval) : kShortestInterval;
+  interval_ = quiet ? std::min(interval_ * 2, tuning::kSampleLongestInterval)
+                    : tuning::kSampleShortestInterval;
   return moved || grown_before > Bytes{};
 }
 
@@ -83,7 +80,7 @@ void PassthroughLedger::note_pool_growth(const Sample& sample, Bytes share) noex
   const Bytes counted{sample.grown};
   const Bytes beyond = saturating_subtract(share, sampled_ + counted);
   if (!budget_ || may_be_of_others || counted == Bytes{} || beyond == Bytes{}) return;
-  const Bytes most{budget_->count() / kPartForPools};
+  const Bytes most{budget_->count() / tuning::kPoolPartOfBudget};
   pool_growth_ = std::max(pool_growth_, std::min(beyond + std::min(counted, block_), most));
 }
 
@@ -112,10 +109,10 @@ bool PassthroughLedger::settle(Bytes own, Bytes used, bool was_quiet) noexcept {
   misses_ = 0;
   // Whoever tells it may round to other blocks.
   const Bytes off = std::max(before, sampled_) - std::min(before, sampled_);
-  if (off > block_ * kMostBlocksOff) {
-    own_interval_ = kShortestOwnInterval;
+  if (off > block_ * tuning::kGuessMostBlocksOff) {
+    own_interval_ = tuning::kOwnShortestInterval;
   } else if (was_due_) {
-    own_interval_ = std::min(own_interval_ * 2, kLongestOwnInterval);
+    own_interval_ = std::min(own_interval_ * 2, tuning::kOwnLongestInterval);
   }
   return sampled_ != before;
 }
@@ -144,9 +141,9 @@ Bytes PassthroughLedger::share_of(const Sample& sample, Bytes used) noexcept {
   const Bytes rounding = saturating_subtract(uncounted, noted_);
   Bytes slack;
   if (noted(PassthroughChange::kGrowth)) {
-    slack = saturating_subtract(kMostUncounted, uncounted);
+    slack = saturating_subtract(tuning::kMostUncounted, uncounted);
   } else if (allocated > Bytes{}) {
-    slack = saturating_subtract(kMostRounding, rounding);
+    slack = saturating_subtract(tuning::kMostRounding, rounding);
   }
   const Bytes above = saturating_subtract(used, baseline_);
   const Bytes share = std::min(std::clamp(above, least, sampled_ + allocated + slack), used);

@@ -13,6 +13,7 @@
 #include "policy/budget.h"
 #include "policy/units.h"
 #include "residency/room/passthrough_change.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -26,8 +27,8 @@ namespace superpipe {
 ///
 /// The device tells what all processes hold together, so a sample has to be divided:
 ///   - Growth up to what this process counted since the last sample is its own. Growth beyond that
-///     is its own only up to kMostUncounted in all if it noted a call that grows memory, and up to
-///     kMostRounding if it noted none. The rest belongs to other processes.
+///     is its own only up to tuning::kMostUncounted in all if it noted a call that grows memory,
+///     and up to tuning::kMostRounding if it noted none. The rest belongs to other processes.
 ///   - Shrinking is its own if it noted frees. If it noted none, at most the part of its share that
 ///     it never counted can have shrunk. The rest belongs to other processes.
 /// What belongs to other processes is charged to nobody. A process that shrinks while this one
@@ -50,22 +51,6 @@ class PassthroughLedger {
   };
 
   using TimePoint = std::chrono::steady_clock::time_point;
-
-  /// The shortest and the longest time between two samples. The interval starts at the shortest
-  /// whenever something changed, and doubles as long as nothing does.
-  static constexpr std::chrono::milliseconds kShortestInterval{5};
-  static constexpr std::chrono::milliseconds kLongestInterval{1000};
-  /// The same between two questions for what this process has, which take longer: it doubles as
-  /// long as the guesses were right.
-  static constexpr std::chrono::milliseconds kLeastOwnInterval{100};
-  static constexpr std::chrono::milliseconds kShortestOwnInterval{1000};
-  static constexpr std::chrono::milliseconds kLongestOwnInterval{60'000};
-  static constexpr int kMostMisses = 3;
-  /// The most that this process is taken to hold beyond what hooks counted: code, its other
-  /// contexts, what pools and blocks are rounded up to.
-  static constexpr Bytes kMostUncounted = 1_GiB;
-  /// The most that counted allocations are taken to be rounded up by.
-  static constexpr Bytes kMostRounding = 64_MiB;
 
   /// `budget`: what managed and pass-through bytes may take together; nullopt: no such promise was
   /// made. `headroom`: the part of it that is kept free for growth between samples. `block`: what
@@ -110,7 +95,7 @@ class PassthroughLedger {
     in_flight_.fetch_add(size.count(), std::memory_order_acq_rel);
   }
   /// The driver has `made` it, or failed. @return whether a sample should be taken soon: growth
-  /// has used up another half of the headroom (without a budget, of kMostRounding).
+  /// has used up another half of the headroom (without a budget, of tuning::kMostRounding).
   bool end_allocation(Bytes size, bool made) noexcept {
     bool soon = false;
     if (made) {
@@ -217,14 +202,15 @@ class PassthroughLedger {
 
   /// The next sample is due after the shortest interval, though nothing that is counted here
   /// changed.
-  void sample_again_soon() noexcept { interval_ = kShortestInterval; }
+  void sample_again_soon() noexcept { interval_ = tuning::kSampleShortestInterval; }
 
   /// Whether to find out what this process has, because the last samples had to guess: what is
   /// asked for is known at all, and it is time for it.
   [[nodiscard]] bool wants_own(TimePoint now, Settling settling) const noexcept {
     if (!own_baseline_ || !is_guessed_) return false;
     if (settling == Settling::kBeforeRefusal) return true;
-    return is_own_due(now, settling == Settling::kWhenDue ? own_interval_ : kLeastOwnInterval);
+    return is_own_due(now,
+                      settling == Settling::kWhenDue ? own_interval_ : tuning::kOwnLeastInterval);
   }
   /// Two that are alike, and are none of them empty: this process did nothing in between that is
   /// counted or noted here.
@@ -245,10 +231,10 @@ class PassthroughLedger {
   /// @return whether the estimate is another one now.
   bool settle(Bytes own, Bytes used, bool was_quiet) noexcept;
   /// What was settled may be too much: it is asked for again soon.
-  void ask_own_soon() noexcept { own_interval_ = kShortestOwnInterval; }
+  void ask_own_soon() noexcept { own_interval_ = tuning::kOwnShortestInterval; }
   /// Nobody told it. If that is so several times in a row it is not asked for any more.
   void miss_own() noexcept {
-    if (++misses_ >= kMostMisses) own_baseline_.reset();
+    if (++misses_ >= tuning::kOwnMostMisses) own_baseline_.reset();
   }
 
   /// The device did not answer; what the sample began with counts on.
@@ -256,7 +242,7 @@ class PassthroughLedger {
   /// The device cannot be asked now. It may be stuck, and whoever asks waits for it: the next
   /// sample is not due before the longest interval has passed.
   void put_off_sample(TimePoint now) noexcept {
-    sampled_at_ = now + (kLongestInterval - kShortestInterval);
+    sampled_at_ = now + (tuning::kSampleLongestInterval - tuning::kSampleShortestInterval);
   }
 
  private:
@@ -282,7 +268,7 @@ class PassthroughLedger {
   [[nodiscard]] TimePoint due_at() const noexcept {
     const bool soon =
         grown().count() > sample_above_ || changes_.load(std::memory_order_relaxed) != 0;
-    return sampled_at_ + (soon ? kShortestInterval : interval_);
+    return sampled_at_ + (soon ? tuning::kSampleShortestInterval : interval_);
   }
   [[nodiscard]] Bytes grown_or_in_flight() const noexcept {
     return Bytes{grown_.load(std::memory_order_relaxed) +
@@ -337,8 +323,8 @@ class PassthroughLedger {
   int misses_ = 0;                     ///< such questions in a row without an answer
   TimePoint sampled_at_{};
   std::optional<TimePoint> asked_own_at_;
-  std::chrono::milliseconds own_interval_ = kShortestOwnInterval;
-  std::chrono::milliseconds interval_ = kShortestInterval;
+  std::chrono::milliseconds own_interval_ = tuning::kOwnShortestInterval;
+  std::chrono::milliseconds interval_ = tuning::kSampleShortestInterval;
 };
 
 }  // namespace superpipe

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <new>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
-
-namespace {
-
-/// So many pieces are looked at for one that can be copied: launches wait for the mutex.
-constexpr int kMostLooks = 64;
-/// A buffer that was used within so many uses may still be being filled.
-constexpr std::uint64_t kUsesSince = 8;
-/// A piece that the program fills anew while it loads is copied so often at most.
-constexpr int kMostCopies = 2;
-
-}  // namespace
 
 Precleaner::Precleaner(ResidencyCore& core, Evictor& evictor, const EvictionQueue& evictions,
                        const UseCompletion& completion)
@@ -60,8 +51,9 @@ Precleaner::Fit Precleaner::fit_of(const Candidate& candidate) const {
     if (buffer.known_write == candidate.known_write) return Fit::kLater;
   }
   const bool may_go = EvictionQueue::may_go(buffer) && evictions_.may_go(piece);
-  const bool is_settled = core_.seq - buffer.last_use >= kUsesSince && !buffer.is_left_out() &&
-                          !piece.is_arriving() && piece.want == Want::kNobody;
+  const bool is_settled = core_.seq - buffer.last_use >= tuning::kPrecleanUsesSince &&
+                          !buffer.is_left_out() && !piece.is_arriving() &&
+                          piece.want == Want::kNobody;
   if (!may_go || !is_settled || !buffer.is_dirty(candidate.piece.index)) return Fit::kLater;
   if (buffer.is_fresh(candidate.piece.index) || !completion_.is_over(buffer)) return Fit::kLater;
   const bool is_slab_in_use =
@@ -97,7 +89,7 @@ bool Precleaner::run() noexcept {
   }
   if (!is_time()) return false;
   auto it = candidates_.lower_bound(next_);
-  for (int looks = 0; looks < kMostLooks && !candidates_.empty(); ++looks) {
+  for (int looks = 0; looks < tuning::kPrecleanMostLooks && !candidates_.empty(); ++looks) {
     if (it == candidates_.end()) it = candidates_.begin();
     Candidate& candidate = it->second;
     const PieceId piece = candidate.piece;
@@ -106,7 +98,7 @@ bool Precleaner::run() noexcept {
       ++candidate.copies;
       candidate.known_write = core_.buffers[piece.buffer].known_write;
     }
-    const bool stays = fit != Fit::kGone && candidate.copies < kMostCopies;
+    const bool stays = fit != Fit::kGone && candidate.copies < tuning::kPrecleanMostCopies;
     it = stays ? std::next(it) : candidates_.erase(it);
     if (fit != Fit::kNow) continue;
     rest_ = kShortestRest;

@@ -16,6 +16,7 @@
 #include "residency/room/eviction_queue.h"
 #include "residency/transfer/evictor.h"
 #include "residency/transfer/use_completion.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -36,8 +37,8 @@ namespace superpipe {
 class Precleaner {
  public:
   /// While no piece can be copied, the next look is each time after twice as long.
-  static constexpr std::chrono::milliseconds kShortestRest{1};
-  static constexpr std::chrono::milliseconds kLongestRest{64};
+  static constexpr auto kShortestRest = tuning::kPrecleanShortestRest;
+  static constexpr auto kLongestRest = tuning::kPrecleanLongestRest;
 
   Precleaner(ResidencyCore& core, Evictor& evictor, const EvictionQueue& evictions,
              const UseCompletion& completion);

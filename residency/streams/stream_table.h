@@ -14,6 +14,7 @@
 #include "residency/device_memory.h"
 #include "residency/streams/event_pool.h"
 #include "residency/streams/shared_uses.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -32,7 +33,7 @@ inline constexpr Slot kNoSlot = 0xFF;
 class StreamTable {
  public:
   static constexpr Slot kShared = 63;
-  static constexpr std::size_t kMostAwaited = 64;
+  static constexpr auto kMostAwaited = tuning::kMarksAwaited;
 
   struct Entry {
     StreamHandle stream{};

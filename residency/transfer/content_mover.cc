@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "policy/budget.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -122,15 +123,13 @@ ContentMover::Fetched ContentMover::leave_for_later(PieceId id, bool demand) {
 // running, and the link does not wait for that; and behind a write-back, which takes longer than a
 // digest, the page may be given on.
 bool ContentMover::is_being_digested(const Page& page) {
-  constexpr std::chrono::microseconds kAtOnce{100};
-  constexpr std::chrono::milliseconds kSoon{1};
   const auto age = core_.now() - page.digested_at;
-  if (page.digest == nullptr || age >= kSoon) return false;
+  if (page.digest == nullptr || age >= tuning::kDigestKeepsFreePage) return false;
   const EventRef digest = page.digest;
   const Unlocked unlocked(core_.mutex);
   const auto complete = core_.events.is_complete(digest);
   if (!complete.ok() || *complete) return false;
-  if (age < kAtOnce) return true;
+  if (age < tuning::kDigestKeepsPage) return true;
   const auto vacated = core_.events.all_complete(page.after);
   return vacated.ok() && *vacated;
 }
@@ -280,11 +279,10 @@ void ContentMover::cancel_arrivals(BufferId id) noexcept {
 // Whether content that something waits for has not come for longer than any link takes for it, with
 // nothing before it coming either.
 bool ContentMover::is_overdue(const Arrival& arrival) const {
-  constexpr std::uint64_t kBytesOfMicrosecond = 250;  // a quarter of the slowest link's
   if (core_.waiters == 0) return false;
   const Bytes bytes = core_.buffers[arrival.piece.buffer].bytes_of(arrival.piece.index);
-  const auto patience =
-      core_.options.patience() + std::chrono::microseconds(bytes.count() / kBytesOfMicrosecond);
+  const auto patience = core_.options.patience() +
+                        std::chrono::microseconds(bytes.count() / tuning::kLateBytesOfMicrosecond);
   return core_.now() - std::max(arrival.since, arrived_at_) >= patience;
 }
 

@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 namespace {
-
-/// Content that was found changed so often in a row is not waited for.
-constexpr std::uint8_t kMostChanges = 2;
 
 // A write-back to the whole slab comes after the operations on it, and whoever comes next waits for
 // that write-back. Beside one to a part, only operations that are known to be over are forgotten:
@@ -62,7 +61,7 @@ Evictor::Purpose Evictor::purpose_for(PieceId id) const {
   if (!core_.digester.is_ready()) return Purpose::kNone;
   if (buffer.is_fresh(id.index)) return Purpose::kZeros;
   if (!piece.host_digest || buffer.has_known_write(id.index)) return Purpose::kKnow;
-  const bool is_open = !buffer.is_dirty(id.index) || piece.changes < kMostChanges;
+  const bool is_open = !buffer.is_dirty(id.index) || piece.changes < tuning::kDigestMostChanges;
   return is_open ? Purpose::kDecide : Purpose::kKnow;
 }
 
@@ -395,9 +394,9 @@ void Evictor::settle(const Pending& pending, bool is_complete, bool is_of_one_ow
   const auto former = decides ? piece->host_digest : pending.former;
   const bool is_unchanged = digest && former == digest;
   if (digest && former) {
-    piece->changes = is_unchanged
-                         ? std::uint8_t{0}
-                         : std::min(static_cast<std::uint8_t>(piece->changes + 1), kMostChanges);
+    piece->changes = is_unchanged ? std::uint8_t{0}
+                                  : std::min(static_cast<std::uint8_t>(piece->changes + 1),
+                                             tuning::kDigestMostChanges);
   }
   if (!decides) {
     piece->digest_ticket = 0;
@@ -448,10 +447,9 @@ void Evictor::finish_unchanged(const Pending& pending) noexcept {
 
 // How long a digest is waited for after the one before it has come.
 std::chrono::nanoseconds Evictor::patience_for(const Pending& pending) const {
-  // On the slowest memory that there is, digests take a sixth of this.
-  constexpr std::uint64_t kBytesOfNanosecond = 50;
   const Bytes bytes = core_.buffers[pending.piece.buffer].bytes_of(pending.piece.index);
-  return kPatience + std::chrono::nanoseconds(bytes.count() / kBytesOfNanosecond);
+  return tuning::kDigestPatience +
+         std::chrono::nanoseconds(bytes.count() / tuning::kDigestBytesOfNanosecond);
 }
 
 // Writes back what has waited for a digest too long. What the digest says then is known the next

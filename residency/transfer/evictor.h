@@ -16,6 +16,7 @@
 #include "residency/transfer/digester.h"
 #include "residency/transfer/page_mover.h"
 #include "residency/transfer/stream_marker.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -43,7 +44,7 @@ class Evictor {
   /// A digest that has not come so long after the one before it, and some nanoseconds for its
   /// bytes, is not waited for: kernels of the program may keep it from running, and the page is
   /// wanted.
-  static constexpr std::chrono::milliseconds kPatience{5};
+  static constexpr auto kPatience = tuning::kDigestPatience;
 
   Evictor(ResidencyCore& core, StreamMarker& streams, ContentMover& mover, PageMover& page_mover)
       : core_(core), streams_(streams), mover_(mover), page_mover_(page_mover) {}

@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 namespace {
@@ -60,7 +62,7 @@ bool HostDigests::run() noexcept {
 // Begins to read the first piece that can be read. Those that cannot yet go to the end, and those
 // of which the digest is known, or about to be, are left out.
 bool HostDigests::begin_next() noexcept {
-  for (int looks = 0; looks < kMostLooks && !waiting_.empty(); ++looks) {
+  for (int looks = 0; looks < tuning::kHostDigestMostLooks && !waiting_.empty(); ++looks) {
     if (core_.now() - waiting_.front().since < kQuiet) return false;
     // The mutex is opened: others may put pieces behind it, and nobody takes it.
     const Readiness readiness = readiness_of(waiting_.front());

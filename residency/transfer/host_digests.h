@@ -16,6 +16,7 @@
 #include "residency/pieces/buffer_table.h"
 #include "residency/residency_core.h"
 #include "residency/streams/event_pool.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -30,13 +31,12 @@ namespace superpipe {
 /// A part of the manager, under its mutex, which it opens while it reads. Waits on nothing.
 class HostDigests {
  public:
-  /// What is read in one step: who writes to the piece waits for no more (half a millisecond, at 4
-  /// GB/s).
-  static constexpr Bytes kStep = 2_MiB;
+  /// What is read in one step: a thread that writes to the piece waits for no more.
+  static constexpr Bytes kStep = tuning::kHostDigestStep;
   /// A piece that the program began to write to so lately is not looked at yet. While no piece can
   /// be read the next look is each time after twice as long, up to kLongestRest.
-  static constexpr std::chrono::milliseconds kQuiet{1};
-  static constexpr std::chrono::milliseconds kLongestRest{1024};
+  static constexpr auto kQuiet = tuning::kHostDigestQuiet;
+  static constexpr auto kLongestRest = tuning::kHostDigestLongestRest;
 
   explicit HostDigests(ResidencyCore& core) : core_(core) {}
 
@@ -62,8 +62,6 @@ class HostDigests {
  private:
   /// So many pieces wait at most: those of buffers that are gone are only found in their turn.
   static constexpr std::size_t kMostWaiting = 65'536;
-  /// So many are looked at in one round: others wait for the mutex.
-  static constexpr int kMostLooks = 16;
 
   struct Waiting {
     PieceId piece;

@@ -14,6 +14,7 @@
 #include "residency/pieces/page_pool.h"
 #include "residency/result.h"
 #include "residency/streams/event_pool.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -36,7 +37,7 @@ struct Transferred {
 class TransferEngine {
  public:
   /// So many fetches may be under way apart from the others.
-  static constexpr std::size_t kMostApart = 4;
+  static constexpr auto kMostApart = tuning::kFetchesApart;
 
   TransferEngine(DeviceMemory& device, EventPool& events) : device_(device), events_(events) {}
 

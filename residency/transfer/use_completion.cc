@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <new>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 bool UseCompletion::advance() {
@@ -15,7 +17,7 @@ bool UseCompletion::advance() {
     while (has_completed_next(slot)) progressed = true;
     const StreamTable::Entry& entry = core_.streams.entry(slot);
     if (entry.used && entry.last_use > core_.streams.awaited_to(slot) &&
-        core_.streams.recordable(slot) && entry.awaited.size() < kMostOfLooks) {
+        core_.streams.recordable(slot) && entry.awaited.size() < tuning::kMarksOfLooks) {
       unmarked |= std::uint64_t{1} << slot;
     }
   }
@@ -41,7 +43,7 @@ bool UseCompletion::note_launch(Slot slot, std::span<const BufferId> buffers) {
     const Buffer& buffer = core_.buffers[id];
     if (buffer.last_use <= last_but_one) entry.unawaited += buffer.footprint;
   }
-  const Bytes enough{core_.ledger.limit().count() / kMarksOfRoom};
+  const Bytes enough{core_.ledger.limit().count() / tuning::kMarksOfRoom};
   return entry.unawaited > enough && awaited < StreamTable::kMostAwaited;
 }
 
@@ -86,7 +88,7 @@ bool UseCompletion::has_completed_next(Slot slot) {
 // @return whether one has completed.
 bool UseCompletion::ask_shared() {
   if (core_.streams.shared().is_over()) return false;
-  const std::vector<EventRef> events = core_.streams.shared().next_to_ask(kMostOfLooks);
+  const std::vector<EventRef> events = core_.streams.shared().next_to_ask(tuning::kMarksOfLooks);
   bool progressed = false;
   const Unlocked unlocked(core_.mutex);
   for (const EventRef& event : events) {

@@ -31,7 +31,7 @@ class UseCompletion {
   bool advance() REQUIRES(manager_lock);
   /// A launch on `slot` is about to use `buffers`. @return whether its end shall be marked, so that
   /// what is used until then becomes known to be free before what is used afterwards: where that
-  /// takes more than one in kMarksOfRoom of what the device has room for. O(buffers).
+  /// takes more than one in tuning::kMarksOfRoom of what the device has room for. O(buffers).
   [[nodiscard]] bool note_launch(Slot slot, std::span<const BufferId> buffers)
       REQUIRES(manager_lock);
   /// That launch was submitted. Records one event at most. Opens the mutex. REQUIRES: the slot is
@@ -52,13 +52,6 @@ class UseCompletion {
   [[nodiscard]] bool is_over(const Buffer& buffer) const REQUIRES(manager_lock);
 
  private:
-  /// advance() marks an end only while fewer are awaited, since it does so however little was used
-  /// since the last one: the other places are for the marks of launches.
-  static constexpr std::size_t kMostOfLooks = StreamTable::kMostAwaited / 2;
-  /// A launch marks its end once buffers of one in so many of the room have been used, so that the
-  /// places for launches reach over all that the device has room for.
-  static constexpr std::uint64_t kMarksOfRoom = StreamTable::kMostAwaited - kMostOfLooks;
-
   bool ask_shared() REQUIRES(manager_lock);
   bool has_completed_next(Slot slot) REQUIRES(manager_lock);
 

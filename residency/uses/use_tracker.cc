@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 namespace {
@@ -459,10 +461,8 @@ void UseTracker::note_marked(const UseToken& token, StreamHandle stream,
 // Where there are many, asks about some, so that those that are over make room. May open the mutex.
 // REQUIRES: the uses are of a pinned buffer, or of all.
 void UseTracker::ask_about_shared(SharedUses& uses) noexcept try {
-  constexpr std::size_t kMany = 64;
-  constexpr std::size_t kAtOnce = 4;
-  if (uses.size() < kMany) return;
-  const std::vector<EventRef> events = uses.next_to_ask(kAtOnce);
+  if (uses.size() < tuning::kSharedUsesMany) return;
+  const std::vector<EventRef> events = uses.next_to_ask(tuning::kSharedUsesAsked);
   const Unlocked unlocked(core_.mutex);
   for (const EventRef& event : events) (void)core_.events.is_complete(event);
 } catch (const std::bad_alloc&) {

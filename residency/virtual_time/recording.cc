@@ -2,16 +2,9 @@
 
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe::virtual_time {
-namespace {
-
-// Runs that know what comes: what they write back hardly changes after a few.
-constexpr int kRunsThatKnow = 4;
-// And runs that know what the last of them wrote back, which they copy before: others leave then,
-// and need slabs.
-constexpr int kRunsThatPreclean = 1;
-
-}  // namespace
 
 std::shared_ptr<const RecordedRun> record_first_pass(
     const std::function<std::unique_ptr<Workload>()>& make, Experiment experiment) {
@@ -23,11 +16,12 @@ std::shared_ptr<const RecordedRun> record_first_pass(
   // They are those of a run that did not know.
   recorded.slabs.clear();
   recorded.write_backs.clear();
-  for (int number = 0; number < kRunsThatKnow + kRunsThatPreclean; ++number) {
+  for (int number = 0; number < tuning::kPlanningRuns + tuning::kPlanningRunsThatPreclean;
+       ++number) {
     experiment.recorded = std::make_shared<const RecordedRun>(recorded);
     RecordedRun latest = run_once();
     recorded.slabs = merged_slabs(latest.slabs, recorded.slabs);
-    if (number < kRunsThatKnow) recorded.write_backs = std::move(latest.write_backs);
+    if (number < tuning::kPlanningRuns) recorded.write_backs = std::move(latest.write_backs);
   }
   return std::make_shared<const RecordedRun>(std::move(recorded));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "residency/tuning.h"
+
 namespace superpipe::virtual_time {
 
 std::chrono::steady_clock::time_point VirtualClock::time_point() const {
@@ -68,7 +70,7 @@ void VirtualClock::begin_round() noexcept {
 
 void VirtualClock::end_round(std::chrono::nanoseconds rest) noexcept {
   next_round_ = now() + rest;
-  looks_soon_ = rest <= Worker::kLongestRest;
+  looks_soon_ = rest <= tuning::kWorkerLongestRest;
   const Time ended = now();
   running_ = Thread::kProgram;
   if (is_due_) return;
