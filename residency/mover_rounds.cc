@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 namespace {
-
-constexpr std::chrono::nanoseconds kShortestLook = std::chrono::microseconds{20};
 
 // Whether nobody has asked for the piece, which is out, and may come in.
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
@@ -68,7 +68,7 @@ std::chrono::nanoseconds MoverRounds::longest_rest() const {
   if (const auto next = precleaner_.rest()) rest = std::min(rest, *next);
   if (rests_until_) {
     const std::chrono::nanoseconds left = *rests_until_ - core_.now();
-    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, kShortestLook));
+    rest = std::min(rest, std::max<std::chrono::nanoseconds>(left, tuning::kRestShortestLook));
   }
   return rest;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "policy/budget.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -117,9 +118,8 @@ bool ResidencyCore::rest(Clock::time_point deadline) noexcept {
     return true;
   }
   // Some changes announce themselves (a notification), some do not (an event completes).
-  constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds{10};
   const std::chrono::nanoseconds left = deadline - time;
-  sleep(std::min(left, kSlice));
+  sleep(std::min<std::chrono::nanoseconds>(left, tuning::kChangeLongestSleep));
   return true;
 }
 
@@ -208,11 +208,11 @@ void ResidencyCore::trace_memory(bool at_once) noexcept {
 bool ResidencyCore::sample_passthrough(Settling settling) noexcept {
   // Pages may come and go while this process's part is asked for: then the answers do not fit
   // together.
-  constexpr int kAttempts = 3;
   const Bytes limit_before = ledger.limit();
   bool moved = take_sample();
-  for (int i = 0; i < kAttempts && last_sample && passthrough.wants_own(now(), settling); ++i) {
-    const bool is_last = settling == Settling::kBeforeRefusal && i + 1 == kAttempts;
+  for (int i = 0;
+       i < tuning::kSampleAttempts && last_sample && passthrough.wants_own(now(), settling); ++i) {
+    const bool is_last = settling == Settling::kBeforeRefusal && i + 1 == tuning::kSampleAttempts;
     moved = settle_passthrough(is_last ? Fit::kPagesAlone : Fit::kAll) || moved;
   }
   return moved || ledger.limit() != limit_before || !warnings.empty();
@@ -318,11 +318,10 @@ bool ResidencyCore::hold_pages_still() noexcept {
   const auto can_go_on = [&]() REQUIRES(manager_lock) {
     return !stopped && !abandoned && Clock::now() < deadline;
   };
-  constexpr std::chrono::milliseconds kSlice{10};
-  while ((sampling || waiting_for_sample > 0) && can_go_on()) sleep(kSlice);
+  while ((sampling || waiting_for_sample > 0) && can_go_on()) sleep(tuning::kChangeLongestSleep);
   if (sampling || !can_go_on()) return false;
   sampling = true;  // from here on nobody begins to change a page
-  while (ledger.is_moving() && can_go_on()) sleep(kSlice);
+  while (ledger.is_moving() && can_go_on()) sleep(tuning::kChangeLongestSleep);
   if (!ledger.is_moving() && can_go_on()) return true;
   sampling = false;
   announce_to_waiters();
@@ -330,10 +329,10 @@ bool ResidencyCore::hold_pages_still() noexcept {
 }
 
 bool ResidencyCore::wait_for_sample() noexcept {
-  constexpr std::chrono::milliseconds kSlice{10};
   const auto deadline = Clock::now() + options.wait_limit;
   ++waiting_for_sample;
-  while (sampling && !stopped && !abandoned && Clock::now() < deadline) sleep(kSlice);
+  while (sampling && !stopped && !abandoned && Clock::now() < deadline)
+    sleep(tuning::kChangeLongestSleep);
   --waiting_for_sample;
   return !sampling && !stopped && !abandoned;
 }

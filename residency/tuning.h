@@ -54,6 +54,76 @@ inline constexpr std::size_t kFetchesApart = 4;
 /// Follows from: a quarter of the speed of the slowest link that was thought of, 1 GB/s.
 inline constexpr std::uint64_t kLateBytesOfMicrosecond = 250;
 
+/// As many transfers as keep the link busy while the next one is prepared: all but one may still
+/// wait for what their pages held to be written back.
+/// Tuned on: fast links in virtual time, where three are enough (docs/decisions/0023).
+inline constexpr std::size_t kLinkEnoughTransfers = 3;
+
+/// As many bytes of them, which take half a millisecond on the fastest links.
+/// Not measured.
+inline constexpr Bytes kLinkEnoughBytes = 16_MiB;
+
+/// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
+/// Not measured.
+inline constexpr std::uint64_t kLinkPartsOfRoom = 64;
+
+/// What waits behind the transfer on the link takes long if it takes so many seconds. Then neither
+/// the number of transfers nor their bytes decide, but only kLinkTimesWriteBack.
+/// Tuned on: 16 layers of 8 MiB, 20 ms each, over 0.1 GB/s. At 30, 50, 70 and 90 % 1.13, 1.16, 1.24
+/// and 1.06 times the windowed bound became 1.08, 1.11, 1.19 and 1.02 (docs/decisions/0023).
+inline constexpr double kLinkLongSeconds = 2e-3;
+
+/// All that is under way has to take so many times as long as the longest write-back of the last
+/// evictions, because what goes for the next piece may have to be written back as well.
+/// Tuned on: LLaMA decoding over 0.2 GB/s at 50 to 80 %, whose passes became 0.82 to 0.85 times as
+/// long; with twice in place of 1.25 times they were up to 8 % longer (docs/decisions/0023).
+inline constexpr double kLinkTimesWriteBack = 1.25;
+
+/// The last evictions are so many.
+/// Tuned on: the same; with two to four passes were up to 8 % longer.
+inline constexpr std::size_t kLinkLastEvictions = 8;
+
+/// A transfer is stuck if it takes so long, and so many times as long as the link needs for it:
+/// before it come the write-backs of what was in its place.
+/// Not measured: without the second part a slow link counted as stuck (docs/decisions/0023).
+inline constexpr std::chrono::milliseconds kLinkStuck{100};
+inline constexpr double kLinkStuckTimes = 3;
+
+/// While the link or a launch rests, it is looked again after so long at the latest: launches may
+/// come sooner than expected.
+/// Not measured: a look of a launch that rests takes 3 us of the mutex (docs/decisions/0023).
+inline constexpr std::chrono::microseconds kRestLongestLook{250};
+/// And after so long at the soonest.
+/// Not measured.
+inline constexpr std::chrono::microseconds kRestShortestLook{20};
+
+/// Fetches take as if they were so many times as long, before the link rests: other processes may
+/// use the link, and what has to go for them may be in use.
+/// Tuned on: virtual time and plans of traced runs. Passes differed by hundredths in either
+/// direction between one and a third and four times, and four moved up to a third more
+/// (docs/decisions/0021).
+inline constexpr double kFetchMargin = 2;
+
+/// What it takes until the link begins, in seconds.
+/// Not measured.
+inline constexpr double kFetchReserve = 300e-6;
+
+/// And for a launch that waits: the longer the host waits the less it is ahead of the device, and
+/// by that much what nothing foresaw may come late.
+/// Tuned on: virtual time. With 0.3 ms in its place passes of training and of speculative decoding
+/// became up to 1.05 times as long (docs/decisions/0023).
+inline constexpr double kDemandReserve = 4e-3;
+
+/// The weight of a fetch in the mean of all, and the fetches before which nothing rests.
+/// Not measured.
+inline constexpr double kFetchWeight = 1.0 / 16;
+inline constexpr std::uint64_t kFetchesBeforeRests = 8;
+
+/// So many passes are looked back upon. What takes the one that leaves the least time is not misled
+/// by one in which the program waited for its user.
+/// Not measured.
+inline constexpr std::uint64_t kPassesLookedBack = 3;
+
 // ---- Launches that wait ----
 
 /// How long an operation of the program counts on work of the program to come to its end, where
@@ -85,6 +155,24 @@ inline constexpr std::uint64_t kMarksOfRoom = kMarksAwaited - kMarksOfLooks;
 /// Not measured.
 inline constexpr std::size_t kSharedUsesMany = 64;
 inline constexpr std::size_t kSharedUsesAsked = 4;
+
+/// A launch that rested so long while the device did nothing rested in vain.
+/// Not measured: it is the reserve that launches which wait have (docs/decisions/0023).
+inline constexpr std::chrono::milliseconds kRestInVain{4};
+
+/// After rests in vain at most so many launches do not rest.
+/// Not measured.
+inline constexpr std::uint32_t kRestMostLeftOut = 4096;
+
+/// Times that the driver may refuse pages for one launch though they are within the limit, beside
+/// those of its own pieces.
+/// Not measured.
+inline constexpr std::size_t kAdmissionFullDevices = 8;
+
+/// A thread that waits for a change looks again after so long: some changes are announced, and some
+/// are not, as the end of an event.
+/// Not measured.
+inline constexpr std::chrono::milliseconds kChangeLongestSleep{10};
 
 // ---- Evictions and digests ----
 
@@ -163,6 +251,34 @@ inline constexpr int kPlanningRuns = 4;
 /// back in turn made other cells worse (docs/decisions/0014).
 inline constexpr int kPlanningRunsThatPreclean = 1;
 
+/// Buffers that may be looked at in vain for a victim that is not urgent: launches wait for the
+/// mutex. And so many that cannot be moved at all: to pass one by takes less.
+/// Not measured.
+inline constexpr int kVictimsRefused = 256;
+inline constexpr int kVictimsImmovable = 4096;
+
+/// Buffers that are compared by what their eviction costs before one is taken that costs much.
+/// Not measured.
+inline constexpr std::size_t kVictimsCompared = 64;
+
+/// Pages of the sizes that are lacking are taken from a buffer that is needed at least such a share
+/// of the way to the furthest ahead, for it costs less to make pages of another size anew than to
+/// bring content twice.
+/// Not measured.
+inline constexpr double kVictimShareForSize = 0.25;
+/// And those of all sizes but the largest of so many buffers, since it is not known which of those
+/// without a next use is needed first.
+/// Not measured.
+inline constexpr std::size_t kVictimsForSize = 16;
+
+/// Buffers with a slab cost less to evict. They go before others that are needed later, if they are
+/// needed at least such a share of the way to the furthest ahead; over a slow link that weighs
+/// less, for a slab is pinned at kPinning bytes a second.
+/// Tuned on: slow links, where buffers that always went cost 1.1 to 1.4 times MIN's bytes in each
+/// pass before the link's speed counted.
+inline constexpr double kVictimShareForSlab = 0.5;
+inline constexpr double kPinning = 5e9;
+
 // ---- Pass-through memory ----
 
 /// The shortest and the longest time between two samples of the device: the shortest when something
@@ -211,6 +327,11 @@ inline constexpr std::uint64_t kPoolPartOfBudget = 8;
 /// part in so many of the budget or more: with less, small allocations are not to blame.
 /// Not measured.
 inline constexpr std::uint64_t kLargePassthroughPart = 4;
+
+/// Times that the device is asked again for one question where pages came or went between its
+/// answers, which then do not fit together.
+/// Not measured.
+inline constexpr int kSampleAttempts = 3;
 
 // ---- Host memory ----
 

@@ -6,6 +6,7 @@
 
 #include "policy/budget.h"
 #include "residency/room/turn.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 namespace {
@@ -102,7 +103,7 @@ Admission::Attempt Admission::begin(const WorkingSet& set) const {
   // Other victims are taken long before the wait is given up.
   const auto patience_step = core_.options.patience();
   return {working_set,   now + core_.options.wait_limit, now + patience_step,
-          patience_step, core_.counters.errors,          kMostFullDevices + pieces};
+          patience_step, core_.counters.errors,          tuning::kAdmissionFullDevices + pieces};
 }
 
 // Demands each piece that is out and that nobody has demanded yet.
@@ -366,9 +367,9 @@ void Admission::note_refusal(const WorkingSet& set, const Attempt& attempt) {
 // What is too small to be a buffer has a large part of the budget. A graph needs all that its nodes
 // name at once, however small.
 bool Admission::is_small_memory_to_blame(KernelId kernel) {
-  constexpr std::uint64_t kLargePart = 4;
   const Bytes budget = core_.passthrough.budget().value_or(Bytes{});
-  return kLargePart * core_.passthrough.counted() >= budget && !core_.options.is_graph(kernel);
+  return tuning::kLargePassthroughPart * core_.passthrough.counted() >= budget &&
+         !core_.options.is_graph(kernel);
 }
 
 void Admission::warn_immovable(const Attempt& attempt) {

@@ -61,9 +61,6 @@ class Admission {
   bool shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept REQUIRES(manager_lock);
 
  private:
-  /// Pieces that the driver may refuse, though they are within the limit, beside those of the set.
-  static constexpr std::size_t kMostFullDevices = 8;
-
   /// What bring_in() remembers from one look to the next.
   struct Attempt {
     Bytes working_set;

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 // `events` gets what an eviction would wait for, `to_record` the slots whose ends are to be marked.
@@ -128,26 +130,6 @@ void EvictionQueue::revoke_all(BufferId id) {
 
 namespace {
 
-/// Buffers that may be looked at in vain for what is not urgent: launches wait for the mutex.
-constexpr int kMostRefused = 256;
-/// And so many that cannot be moved at all: to pass one by takes less.
-constexpr int kMostImmovable = 4096;
-/// Buffers that are compared by what their eviction costs before one is taken that costs much.
-constexpr std::size_t kMostCompared = 64;
-
-/// Pages of the sizes that are lacking are taken from a buffer that is needed at least such a share
-/// of the way to the furthest ahead, for it costs less to make pages of another size anew than to
-/// bring content twice.
-constexpr double kLeastShareForSize = 0.25;
-/// And those of all sizes but the largest of so many buffers, since nobody knows which of those
-/// without a next use is needed first.
-constexpr std::size_t kMostForSize = 16;
-/// Buffers with a slab cost less to evict. They go before others that are needed later, if they are
-/// needed at least such a share of the way to the furthest ahead.
-constexpr double kLeastShareForSlab = 0.5;
-/// So many bytes of host memory are pinned in a second.
-constexpr double kPinning = 5e9;
-
 // How far ahead of `present` a launch is, as a share of `furthest`.
 double share_of(std::uint64_t launch, std::uint64_t furthest, std::uint64_t present) {
   if (furthest == LaunchReplay::kNever) return launch == LaunchReplay::kNever ? 1 : 0;
@@ -158,7 +140,8 @@ double share_of(std::uint64_t launch, std::uint64_t furthest, std::uint64_t pres
 // needed sooner. So the slower the link, the sooner it is worthwhile to pin a slab instead. `link`:
 // bytes a second; 0: nobody knows.
 double least_share_for_slab(double link) {
-  return link > 0 ? std::max(kLeastShareForSlab, 1 - link / kPinning) : kLeastShareForSlab;
+  return link > 0 ? std::max(tuning::kVictimShareForSlab, 1 - link / tuning::kPinning)
+                  : tuning::kVictimShareForSlab;
 }
 
 }  // namespace
@@ -214,31 +197,31 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
   int immovable = 0;
   policy.visit_victims(terms.launch, [&](BufferId id) NO_THREAD_SAFETY_ANALYSIS {
     const Buffer& buffer = core_.buffers[id];
-    if (buffer.stays) return terms.may_wait || ++immovable < kMostImmovable;
+    if (buffer.stays) return terms.may_wait || ++immovable < tuning::kVictimsImmovable;
     if (may_go(buffer) && (terms.may_wait || completion_.is_over(buffer))) {
       const std::uint64_t next_use = policy.next_use(id);
       if (furthest == 0) furthest = next_use;
       const double share = share_of(next_use, furthest, policy.present());
       if (!costly.empty() && share < share_for_slab) return false;
-      if (!terms.pages.is_any() && share < kLeastShareForSize) return false;
+      if (!terms.pages.is_any() && share < tuning::kVictimShareForSize) return false;
       ++candidates;
-      if (!only_largest && candidates > kMostForSize) {
+      if (!only_largest && candidates > tuning::kVictimsForSize) {
         only_largest = true;
         pages.keep_largest();
       }
       if (buffer.host.slab || buffer.fresh) {
         add_pieces(id, pages, needed, choice);
       } else if (!terms.may_pin) {
-        return ++refused < kMostRefused;
+        return ++refused < tuning::kVictimsRefused;
       } else if (has_victim(buffer, largest)) {
         costly.push_back(id);
       }
-      return choice.bytes < needed && costly.size() < kMostCompared;
+      return choice.bytes < needed && costly.size() < tuning::kVictimsCompared;
     }
     const bool is_eligible = may_go(buffer) && (terms.may_pin || buffer.host.slab || buffer.fresh);
     awaits_victims_ = awaits_victims_ || (is_eligible && completion_.is_awaited(buffer));
     // What may wait is urgent: all are looked at.
-    return terms.may_wait || ++refused < kMostRefused;
+    return terms.may_wait || ++refused < tuning::kVictimsRefused;
   });
   pages.keep_largest();
   for (const BufferId id : costly) add_pieces(id, pages, needed, choice);

@@ -10,6 +10,7 @@
 #include "policy/missing_bytes.h"
 #include "policy/units.h"
 #include "residency/transfer/launch_times.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -27,7 +28,7 @@ class FetchPace {
 
   /// A fetch of `bytes` has been enqueued by calls that took `calls`.
   void note_fetch(Duration calls, Bytes bytes) {
-    const double step = fetches_++ == 0 ? 1.0 : kStep;
+    const double step = fetches_++ == 0 ? 1.0 : tuning::kFetchWeight;
     bytes_ += step * (static_cast<double>(bytes.count()) - bytes_);
     calls_ += step * (seconds(calls + others_) - calls_);
     others_ = Duration{0};
@@ -52,8 +53,8 @@ class FetchPace {
   /// MissingBytes::kGroups).
   [[nodiscard]] std::optional<Duration> slack(const MissingBytes& missing, double link,
                                               TimePoint now) const {
-    if (fetches_ < kLeastFetches || link <= 0) return std::nullopt;
-    return least(announced_, kReserve, link, now, [&](const auto& visit) {
+    if (fetches_ < tuning::kFetchesBeforeRests || link <= 0) return std::nullopt;
+    return least(announced_, tuning::kFetchReserve, link, now, [&](const auto& visit) {
       missing.for_each_sum(
           [&](std::uint64_t launch, Bytes due) { visit(launch + 1 - missing.next_launch(), due); });
     });
@@ -64,11 +65,11 @@ class FetchPace {
   [[nodiscard]] std::optional<Duration> slack_of_demand(Bytes demanded, std::uint64_t present,
                                                         const MissingBytes& missing, double link,
                                                         TimePoint now) const {
-    if (fetches_ < kLeastFetches || link <= 0) return std::nullopt;
+    if (fetches_ < tuning::kFetchesBeforeRests || link <= 0) return std::nullopt;
     const auto ahead_of_device = [this](std::uint64_t launch) {
       return launch - std::min(launch, completed_.launches());
     };
-    return least(completed_, kReserveOfDemand, link, now, [&](const auto& visit) {
+    return least(completed_, tuning::kDemandReserve, link, now, [&](const auto& visit) {
       visit(ahead_of_device(present), demanded);
       missing.for_each_sum(
           [&](std::uint64_t launch, Bytes due) { visit(ahead_of_device(launch), demanded + due); });
@@ -76,18 +77,6 @@ class FetchPace {
   }
 
  private:
-  /// Fetches take as if they were so many times as long, for others may use the link, and those
-  /// that have to go for them may be in use.
-  static constexpr double kMargin = 2;
-  /// What it takes until somebody begins, in seconds.
-  static constexpr double kReserve = 300e-6;
-  /// And for a launch that waits: the longer the host waits the less it is ahead of the device, and
-  /// by that much what nobody foresaw may come late.
-  static constexpr double kReserveOfDemand = 4e-3;
-  /// The weight of a fetch in the mean of all.
-  static constexpr double kStep = 1.0 / 16;
-  static constexpr std::uint64_t kLeastFetches = 8;
-
   /// The least time that is left, in any of the last passes of `times`, before any of what
   /// `for_each_due` calls its argument with: in how many launches it is needed, and how many bytes
   /// have to come until then, both growing.
@@ -101,7 +90,8 @@ class FetchPace {
     times.visit_past([&](LaunchTimes::Past past) {
       is_known = true;
       for_each_due([&](std::uint64_t ahead, Bytes due) {
-        const double takes = kMargin * static_cast<double>(due.count()) / rate + reserve;
+        const double takes =
+            tuning::kFetchMargin * static_cast<double>(due.count()) / rate + reserve;
         least = std::min(least, past.seconds_to(ahead) - takes);
       });
       return least != kNothingIsMissing;

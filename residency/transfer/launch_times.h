@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 /// Remembers when there had been how many launches, and reads off how long those took that followed
@@ -15,10 +17,6 @@ class LaunchTimes {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::nanoseconds;
-
-  /// So many passes are looked back upon. Whoever takes the one that leaves the least time is not
-  /// misled by one in which the program waited for its user.
-  static constexpr std::uint64_t kPasses = 3;
 
   /// There have been `launches` by `now`. A pass has `pass` of them; 0: nobody knows. To be called
   /// often: what comes between two calls is taken to have come evenly.
@@ -85,7 +83,7 @@ class LaunchTimes {
   /// returns true. O(kSamples) for each.
   template <typename Visit>
   void visit_past(const Visit& visit) const {
-    for (std::uint64_t back = 1; back <= kPasses; ++back) {
+    for (std::uint64_t back = 1; back <= tuning::kPassesLookedBack; ++back) {
       const std::uint64_t offset = back * pass_;
       const bool is_known =
           pass_ > 0 && count_ > 0 && launches_ >= offset && launches_ - offset >= oldest().launches;

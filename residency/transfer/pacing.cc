@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 namespace {
-
-// It is looked again soon in any case, for launches may come sooner than expected.
-constexpr std::chrono::nanoseconds kLongestLook = std::chrono::microseconds{250};
 
 // Of streams that are replayed apart it is not known when they launch.
 bool knows_when(const AutoPolicy& policy) {
@@ -23,7 +22,7 @@ std::optional<Pacing::TimePoint> Pacing::link_rest(AutoPolicy& policy, double li
   if (missing == nullptr) return std::nullopt;
   const auto slack = pace_.slack(*missing, link, now);
   if (!slack || *slack <= Duration{0}) return std::nullopt;
-  return now + std::min(*slack, kLongestLook);
+  return now + std::min<Duration>(*slack, tuning::kRestLongestLook);
 }
 
 bool Pacing::launch_rests(Rest& rest, const Demand& demand, AutoPolicy* policy, double link,
@@ -39,7 +38,7 @@ bool Pacing::launch_rests(Rest& rest, const Demand& demand, AutoPolicy* policy, 
     rest.began = now;
     rest.completed = pace_.completed();
   }
-  rest.until = now + std::min(left, kLongestLook);
+  rest.until = now + std::min<Duration>(left, tuning::kRestLongestLook);
   let_rest(rest.until);
   return true;
 }
@@ -59,10 +58,9 @@ Pacing::Duration Pacing::time_left(const Demand& demand, AutoPolicy* policy, dou
 }
 
 void Pacing::end_rest(Rest& rest, TimePoint now) {
-  constexpr std::chrono::milliseconds kLong{4};
   if (std::exchange(rest.is_over, true) || !rest.began) return;
   const bool went_on = pace_.completed() > rest.completed;
-  if (went_on || now - *rest.began >= kLong) trust_.note_end(went_on);
+  if (went_on || now - *rest.began >= tuning::kRestInVain) trust_.note_end(went_on);
 }
 
 bool Pacing::must_wake(TimePoint now) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "residency/tuning.h"
+
 namespace superpipe {
 
 /// Learns from rests in which the device did nothing. Its work may wait for the very thread that
@@ -21,13 +23,12 @@ class RestTrust {
   }
   /// A rest is over. Meanwhile the device `went_on`, or did nothing.
   void note_end(bool went_on) {
-    leaves_out_ = went_on ? 0 : std::clamp<std::uint32_t>(2 * leaves_out_, 1, kMostLeftOut);
+    leaves_out_ =
+        went_on ? 0 : std::clamp<std::uint32_t>(2 * leaves_out_, 1, tuning::kRestMostLeftOut);
     left_out_ = 0;
   }
 
  private:
-  static constexpr std::uint32_t kMostLeftOut = 4096;
-
   std::uint32_t leaves_out_ = 0;
   std::uint32_t left_out_ = 0;
 };

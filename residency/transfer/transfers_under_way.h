@@ -11,6 +11,7 @@
 
 #include "policy/units.h"
 #include "residency/streams/event_pool.h"
+#include "residency/tuning.h"
 
 namespace superpipe {
 
@@ -21,22 +22,10 @@ class TransfersUnderWay {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// As many transfers as keep the link busy while the next one is prepared: all but one may still
-  /// wait for what their pages held to be written back.
-  static constexpr std::size_t kEnoughTransfers = 3;
-  /// As many bytes, which take half a millisecond on the fastest links.
-  static constexpr Bytes kEnoughBytes = 16_MiB;
-  /// But no more than one part in so many of the room: what is on its way is of no use meanwhile.
-  static constexpr std::uint64_t kPartsOfRoom = 64;
-
-  /// What waits behind the transfer on the link takes long if it takes so many seconds. Then
-  /// neither the number of transfers nor their bytes decide, but only kTimesWriteBack.
-  static constexpr double kEnoughSeconds = 2e-3;
-  /// All that is under way has to take so many times as long as the longest write-back of the last
-  /// evictions did, because what goes for the next piece may have to be written back as well.
-  static constexpr double kTimesWriteBack = 1.25;
-  /// Lately: the last so many evictions.
-  static constexpr std::size_t kLastEvictions = 8;
+  static constexpr std::size_t kEnoughTransfers = tuning::kLinkEnoughTransfers;
+  static constexpr Bytes kEnoughBytes = tuning::kLinkEnoughBytes;
+  static constexpr std::uint64_t kPartsOfRoom = tuning::kLinkPartsOfRoom;
+  static constexpr std::size_t kLastEvictions = tuning::kLinkLastEvictions;
 
   /// By `now` a transfer of `bytes` has begun, behind all that began before; `done` completes with
   /// it. Null: it takes no time. Throws std::bad_alloc.
@@ -73,10 +62,10 @@ class TransfersUnderWay {
   /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: nobody knows.
   /// REQUIRES: there is one.
   [[nodiscard]] std::chrono::nanoseconds longest_for_one(double link) const {
-    constexpr std::chrono::milliseconds kStuck{100};
-    constexpr double kTimes = 3;  // before it come the writes back of what was in its place
+    constexpr auto kStuck = tuning::kLinkStuck;
     if (link <= 0) return kStuck;
-    const double seconds = kTimes * static_cast<double>(oldest_bytes().count()) / link;
+    const double seconds =
+        tuning::kLinkStuckTimes * static_cast<double>(oldest_bytes().count()) / link;
     return kStuck + std::chrono::duration_cast<std::chrono::nanoseconds>(
                         std::chrono::duration<double>(seconds));
   }
@@ -84,7 +73,7 @@ class TransfersUnderWay {
   /// Whether `bytes` alone keep the link busy for a while, where it brings `link` bytes a second;
   /// 0: nobody knows, and they do not.
   [[nodiscard]] static bool takes_long(Bytes bytes, double link) {
-    return link > 0 && static_cast<double>(bytes.count()) > kEnoughSeconds * link;
+    return link > 0 && static_cast<double>(bytes.count()) > tuning::kLinkLongSeconds * link;
   }
 
   /// Whether one transfer is on the link and another will follow at once.
@@ -114,7 +103,7 @@ class TransfersUnderWay {
     const double left = static_cast<double>(bytes_.count()) -
                         std::min(passed, static_cast<double>(oldest_bytes().count()));
     const Bytes written = *std::ranges::max_element(written_);
-    return left >= kTimesWriteBack * static_cast<double>(written.count());
+    return left >= tuning::kLinkTimesWriteBack * static_cast<double>(written.count());
   }
 
   std::deque<std::pair<EventRef, Bytes>> transfers_;
