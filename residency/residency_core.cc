@@ -389,9 +389,9 @@ bool ResidencyCore::restore_policy() noexcept {
   return asks_policy;
 }
 
-void ResidencyCore::tell_leaving(PieceId id, bool leaves) noexcept {
+void ResidencyCore::tell_vacating(PieceId id, bool leaves) noexcept {
   Buffer& buffer = buffers[id.buffer];
-  if (std::exchange(buffer.pieces[id.index].told_leaving, leaves) == leaves) return;
+  if (std::exchange(buffer.pieces[id.index].told_vacating, leaves) == leaves) return;
   const Bytes bytes = buffer.bytes_of(id.index);
   if (leaves) {
     pool->expect(bytes);
@@ -405,7 +405,7 @@ void ResidencyCore::want(PieceId id, Want want) {
   fetches.push(want, {id.buffer, id.index, buffer.generation});
   buffer.pieces[id.index].want = want;
   // If it awaits its digest, it keeps its page.
-  tell_leaving(id, false);
+  tell_vacating(id, false);
   tell_whereabouts(id);
 }
 
@@ -425,10 +425,10 @@ void ResidencyCore::on_piece_state(PieceId id, PieceState from) noexcept {
   const PieceStateFacts& is = facts_of(buffer.pieces[id.index].state());
   if (is.is_vacating && !was.is_vacating) {
     ledger.begin_vacating(buffer.bytes_of(id.index));
-    tell_leaving(id, !buffer.lacks_slab_for(id.index));
+    tell_vacating(id, !buffer.lacks_slab_for(id.index));
   } else if (was.is_vacating && !is.is_vacating) {
     ledger.end_vacating(buffer.bytes_of(id.index));
-    tell_leaving(id, false);
+    tell_vacating(id, false);
   }
   // To policy a piece whose digest has come is where it was, until that has come to something.
   const bool is_still_leaving = from == PieceState::kDigesting && is.state == PieceState::kLeaving;

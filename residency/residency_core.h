@@ -216,7 +216,7 @@ struct ResidencyCore final : PieceListener {
   /// Whether the page of a piece will be idle soon. That waits for no use of the program's, and for
   /// a digest no longer than the evictor does: those who need a page of that size need not have one
   /// created.
-  void tell_leaving(PieceId id, bool leaves) noexcept REQUIRES(manager_lock);
+  void tell_vacating(PieceId id, bool leaves) noexcept REQUIRES(manager_lock);
 
   /// Queues the fetch of a piece that is out and that nobody has asked for. Throws std::bad_alloc.
   void want(PieceId id, Want want) REQUIRES(manager_lock);

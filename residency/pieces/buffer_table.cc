@@ -11,13 +11,13 @@ void Buffer::cut(Bytes whole, Bytes bytes) {
   footprint = whole;
   piece_size = bytes;
   missing = static_cast<std::uint32_t>(count);
-  arriving = moving = 0;
+  filling = moving = 0;
 }
 
 void Buffer::uncut() noexcept {
   pieces.clear();
   footprint = piece_size = Bytes{};
-  missing = arriving = moving = 0;
+  missing = filling = moving = 0;
 }
 
 std::span<const Piece> Buffer::pieces_at(Bytes offset, Bytes bytes) const {
@@ -39,8 +39,8 @@ void Buffer::set_state(std::uint32_t piece, PieceState state) noexcept {
 
 void Buffer::set_ready(std::uint32_t piece, EventRef ready) noexcept {
   EventRef& awaited = pieces[piece].ready;
-  arriving -= (awaited != nullptr ? 1U : 0U);
-  arriving += (ready != nullptr ? 1U : 0U);
+  filling -= (awaited != nullptr ? 1U : 0U);
+  filling += (ready != nullptr ? 1U : 0U);
   if (ready != nullptr) waited = 0;
   awaited = std::move(ready);
 }
@@ -64,9 +64,9 @@ bool Buffer::is_untracked() const {
 }
 
 bool Buffer::has_arrived() noexcept {
-  const auto is_arriving = [](const Piece& piece)
-                               REQUIRES(manager_lock) { return piece.is_arriving(); };
-  if (std::ranges::any_of(pieces, is_arriving)) return false;
+  const auto is_filling = [](const Piece& piece)
+                              REQUIRES(manager_lock) { return piece.is_filling(); };
+  if (std::ranges::any_of(pieces, is_filling)) return false;
   for (std::uint32_t piece = 0; piece < pieces.size(); ++piece) set_ready(piece, nullptr);
   return true;
 }
@@ -96,7 +96,7 @@ void BufferTable::destroy(BufferId id) noexcept {
   buffer.uncut();
   buffer.uses = buffer.waited = buffer.last_use = 0;
   buffer.writes = buffer.known_write = 0;
-  buffer.pins = buffer.leaving = buffer.left_out = 0;
+  buffer.pins = buffer.evictions_requested = buffer.left_out = 0;
   *buffer.rare = RareUses{};
   buffer.stays_left_out = buffer.is_held_back = false;
   buffer.left_out_by = KernelId{};

@@ -64,7 +64,7 @@ class Piece {
   /// Policy has been told that it is on the device, or on its way there.
   bool told_in GUARDED_BY(manager_lock) = false;
   /// The pool has been told that its page comes back soon.
-  bool told_leaving GUARDED_BY(manager_lock) = false;
+  bool told_vacating GUARDED_BY(manager_lock) = false;
   /// Its demand is served over the limit.
   bool may_exceed_limit GUARDED_BY(manager_lock) = false;
   /// Why its last demand failed.
@@ -90,7 +90,7 @@ class Piece {
   [[nodiscard]] Page& page() REQUIRES(manager_lock) { return *page_; }
   [[nodiscard]] const Page& page() const REQUIRES(manager_lock) { return *page_; }
   /// Whether its content has not arrived yet, as far as it is known.
-  [[nodiscard]] bool is_arriving() const REQUIRES(manager_lock) {
+  [[nodiscard]] bool is_filling() const REQUIRES(manager_lock) {
     return ready != nullptr && !ready->is_known();
   }
 
@@ -131,9 +131,9 @@ struct alignas(64) Buffer {
   /// Pieces that are not in place.
   std::uint32_t missing GUARDED_BY(manager_lock) = 0;
   /// Pieces with a `ready`.
-  std::uint32_t arriving GUARDED_BY(manager_lock) = 0;
+  std::uint32_t filling GUARDED_BY(manager_lock) = 0;
   /// Pieces of which an eviction was requested.
-  std::uint32_t leaving GUARDED_BY(manager_lock) = 0;
+  std::uint32_t evictions_requested GUARDED_BY(manager_lock) = 0;
   // -- second cache line
   /// The number of the last of the `writes` that was no launch: a copy or a memset, which does
   /// write.
@@ -167,7 +167,7 @@ struct alignas(64) Buffer {
   Slot freed_on GUARDED_BY(manager_lock) = kNoSlot;
   /// Launches between begin and end that named it and were begun without it: until they have
   /// completed nothing of it may come in, for a kernel that does use it shall fault and not read
-  /// what is still arriving.
+  /// what is not there yet.
   std::uint32_t left_out GUARDED_BY(manager_lock) = 0;
   /// The last kernel that was launched without it; KernelId{}: none was.
   KernelId left_out_by GUARDED_BY(manager_lock){};
@@ -274,11 +274,11 @@ struct alignas(64) Buffer {
   /// Whether a launch on `slot` lacks nothing of it: it is in place, and its content
   /// has arrived or the stream was made to wait for it.
   [[nodiscard]] bool is_ready_for(Slot slot) REQUIRES(manager_lock) {
-    if ((missing | arriving) == 0) [[likely]]
+    if ((missing | filling) == 0) [[likely]]
       return true;
     return missing == 0 && (has_waited(slot) || has_arrived());
   }
-  /// Whether the stream of `slot` is ordered behind all that is arriving.
+  /// Whether the stream of `slot` is ordered behind all that is not there yet.
   [[nodiscard]] bool has_waited(Slot slot) const REQUIRES(manager_lock) {
     return slot < StreamTable::kShared && (waited >> slot & 1) != 0;
   }

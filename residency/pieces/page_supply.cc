@@ -169,7 +169,7 @@ bool PageSupply::strip(BufferId id) noexcept {
     // Its first content may still be coming. There is room: attach() left it.
     Page page = core_.pieces.leave({id, index});
     page.forget_completed();
-    if (piece.is_arriving()) page.after.push_back(piece.ready);
+    if (piece.is_filling()) page.after.push_back(piece.ready);
     buffer.set_ready(index, nullptr);
     core_.pool->put(std::move(page));
   }

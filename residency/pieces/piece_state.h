@@ -10,7 +10,7 @@ namespace superpipe {
 /// Where a piece stands, and what is under way for it. Changed by PieceStates alone.
 enum class PieceState : std::uint8_t {
   kOut,           ///< The slab has its content, or it is known to be zero, or there is none yet.
-  kFetching,      ///< The worker is getting a page for it, and has its content copied there.
+  kFetching,      ///< A page is got for it, and its content is copied there.
   kArriving,      ///< Its content is on its page or on its way there; then the page is mapped.
   kIn,            ///< Its page is mapped. Its content is valid for streams behind `ready`.
   kLeaving,       ///< Device calls are under way that unmap its page and write it back.

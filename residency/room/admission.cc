@@ -31,7 +31,7 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
     if (!missing->any) break;
     // It looks less often for what has arrived while nothing waits for that.
     if (missing->comes && !std::exchange(attempt.hurried, true)) core_.wake_worker();
-    // What is left is on its way: others may ask for theirs meanwhile.
+    // What is left is on its way, and no more room is sought for it: others may seek theirs.
     if (may_end_turn && !missing->out && !core_.limit_lowered) {
       set.turn->end();
       attempt.over_limit = true;

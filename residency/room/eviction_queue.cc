@@ -95,10 +95,10 @@ Bytes EvictionQueue::queue(const Victim& victim, std::uint64_t seq) {
       std::ranges::all_of(eviction.events, [](const EventRef& event) { return event->is_known(); });
   pending_.push_back(std::move(eviction));
   piece.evict_ticket = tickets_;
-  ++buffer.leaving;
+  ++buffer.evictions_requested;
   const Bytes bytes = buffer.bytes_of(victim.piece.index);
   core_.ledger.promise(bytes);
-  core_.tell_leaving(victim.piece, is_over && !buffer.lacks_slab_for(victim.piece.index));
+  core_.tell_vacating(victim.piece, is_over && !buffer.lacks_slab_for(victim.piece.index));
   core_.tell_whereabouts(victim.piece);
   return bytes;
 }
@@ -114,9 +114,9 @@ bool EvictionQueue::has_victim(const Buffer& buffer, const PagesLacking& pages) 
 void EvictionQueue::spend_ticket(PieceId id) {
   Buffer& buffer = core_.buffers[id.buffer];
   core_.ledger.withdraw(buffer.bytes_of(id.index));
-  core_.tell_leaving(id, false);
+  core_.tell_vacating(id, false);
   buffer.pieces[id.index].evict_ticket = 0;
-  --buffer.leaving;
+  --buffer.evictions_requested;
 }
 
 void EvictionQueue::revoke_all(BufferId id) {
@@ -333,7 +333,7 @@ std::optional<PieceId> EvictionQueue::take_next() {
     } else if (complete.ok() && !is_void(*it)) {
       waits = !can_write_back(id, refused);
       // Nobody counts on its page any more.
-      if (waits && holds_its_ticket(*it)) core_.tell_leaving(id, false);
+      if (waits && holds_its_ticket(*it)) core_.tell_vacating(id, false);
     }
     const bool expired = core_.now() - it->since > core_.options.wait_limit;
     const bool dropped = is_void(*it) || !complete.ok() || (waits && expired);

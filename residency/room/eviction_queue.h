@@ -81,7 +81,7 @@ class EvictionQueue {
 
   /// The buffer stays: the evictions of its pieces, if there are any, are void.
   void revoke(BufferId id) REQUIRES(manager_lock) {
-    if (core_.buffers[id].leaving != 0) revoke_all(id);
+    if (core_.buffers[id].evictions_requested != 0) revoke_all(id);
   }
 
   /// A piece of a buffer whose last uses have completed, so that it can be taken out at once; its

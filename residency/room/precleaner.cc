@@ -52,7 +52,7 @@ Precleaner::Fit Precleaner::fit_of(const Candidate& candidate) const {
   }
   const bool may_go = EvictionQueue::may_go(buffer) && evictions_.may_go(piece);
   const bool is_settled = core_.seq - buffer.last_use >= tuning::kPrecleanUsesSince &&
-                          !buffer.is_left_out() && !piece.is_arriving() &&
+                          !buffer.is_left_out() && !piece.is_filling() &&
                           piece.want == Want::kNobody;
   if (!may_go || !is_settled || !buffer.is_dirty(candidate.piece.index)) return Fit::kLater;
   if (buffer.is_fresh(candidate.piece.index) || !completion_.is_over(buffer)) return Fit::kLater;

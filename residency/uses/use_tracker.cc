@@ -354,9 +354,9 @@ Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const
   std::vector<EventRef> arrivals;
   for (const BufferId id : buffers) {
     const Buffer& buffer = core_.buffers[id];
-    if (buffer.arriving == 0 || buffer.has_waited(use.slot)) continue;
+    if (buffer.filling == 0 || buffer.has_waited(use.slot)) continue;
     for (const Piece& piece : buffer.pieces) {
-      if (piece.is_arriving()) add_arrival(piece.ready, arrivals);
+      if (piece.is_filling()) add_arrival(piece.ready, arrivals);
     }
   }
   if (arrivals.empty()) return Status::kOk;
@@ -386,20 +386,20 @@ Status UseTracker::order_behind_fetches(std::span<const BufferId> buffers, const
 // they were all that the buffer lacks.
 void UseTracker::note_ordered(Buffer& buffer, Slot slot, std::span<const EventRef> arrivals) {
   bool covers = true;
-  for (std::uint32_t index = 0; buffer.arriving > 0 && index < buffer.pieces.size(); ++index) {
+  for (std::uint32_t index = 0; buffer.filling > 0 && index < buffer.pieces.size(); ++index) {
     const Piece& piece = buffer.pieces[index];
     if (piece.ready == nullptr) continue;
     const RecordedEvent& ready = *piece.ready;
     const auto covering = std::ranges::find_if(
         arrivals, [&ready](const EventRef& arrival) { return is_behind(*arrival, ready); });
     const bool is_over = covering != arrivals.end() && (*covering)->is_known();
-    if (is_over || !piece.is_arriving()) {
+    if (is_over || !piece.is_filling()) {
       buffer.set_ready(index, nullptr);
     } else {
       covers = covers && covering != arrivals.end();
     }
   }
-  if (buffer.arriving > 0 && covers && slot < StreamTable::kShared) buffer.waited |= bit(slot);
+  if (buffer.filling > 0 && covers && slot < StreamTable::kShared) buffer.waited |= bit(slot);
 }
 
 // Begins to measure how long the launch stalls. A probe that cannot be had is no reason to fail it.
@@ -485,7 +485,7 @@ void UseTracker::note_launch(const UseToken& token) {
     const Buffer& buffer = core_.buffers[id];
     EventRef last;  // mostly: pieces are fetched in their order
     for (const Piece& piece : buffer.pieces) {
-      if (piece.is_arriving()) last = piece.ready;
+      if (piece.is_filling()) last = piece.ready;
     }
     if (last == nullptr) core_.timeline->note_arrival(id, time);
     core_.timeline->add_when(last, Timeline::Kind::kLaunch, time, id, buffer.footprint);

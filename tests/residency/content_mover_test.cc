@@ -466,7 +466,7 @@ TEST_F(ArrivalsTest, ContentThatDoesNotComeIsMappedAllTheSameForALaunchThatWaits
   EXPECT_TRUE(mover_.settle_arrivals());
   --core_.waiters;
   EXPECT_EQ(place_of(id), PieceState::kIn);
-  EXPECT_TRUE(core_.buffers[id].pieces[0].is_arriving()) << "streams still wait for it";
+  EXPECT_TRUE(core_.buffers[id].pieces[0].is_filling()) << "streams still wait for it";
   EXPECT_FALSE(mover_.awaits_arrivals());
   core_.flush_warnings();
   ASSERT_EQ(told_.size(), 1U);

@@ -259,7 +259,7 @@ TEST_F(DigestingEvictorTest, TheNextOwnerOfAPageWaitsShortlyForADigestWhichIsThe
   pass(std::chrono::milliseconds{1});
   ASSERT_TRUE(demand(next));
   device_.drain();
-  EXPECT_FALSE(piece_of(next).is_arriving() && !is_complete(piece_of(next).ready));
+  EXPECT_FALSE(piece_of(next).is_filling() && !is_complete(piece_of(next).ready));
   EXPECT_EQ(device_value(next), 5);
   device_.hold_digests(false);
   settle();

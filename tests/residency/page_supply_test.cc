@@ -111,11 +111,11 @@ TEST_F(PageSupplyTest, WaitsForAPageOfTheSizeThatComesBackSoonInsteadOfCreatingO
   const BufferId leaving = make_dirty(1);
   make_idle_page(2);
   set_limit(3);
-  core_.tell_leaving({leaving, 0}, true);
+  core_.tell_vacating({leaving, 0}, true);
   EXPECT_FALSE(acquires(1));
   EXPECT_EQ(core_.pool->idle_bytes(), 2 * kGranule);
   EXPECT_TRUE(acquires(1, Terms::kOverLimit));
-  core_.tell_leaving({leaving, 0}, false);
+  core_.tell_vacating({leaving, 0}, false);
   EXPECT_TRUE(acquires(1));
   EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
 }
@@ -125,10 +125,10 @@ TEST_F(PageSupplyTest, CreatesAPageForThoseWhoDoNotComeAgain) {
   const BufferId leaving = make_dirty(1);
   make_idle_page(2);
   set_limit(3);
-  core_.tell_leaving({leaving, 0}, true);
+  core_.tell_vacating({leaving, 0}, true);
   EXPECT_TRUE(acquires(1, Terms::kAtOnce));
   EXPECT_EQ(core_.pool->idle_bytes(), Bytes{});
-  core_.tell_leaving({leaving, 0}, false);
+  core_.tell_vacating({leaving, 0}, false);
 }
 
 TEST_F(PageSupplyTest, TakesThePagesOfCachedBuffersWhateverComesBackSoon) {
@@ -136,18 +136,18 @@ TEST_F(PageSupplyTest, TakesThePagesOfCachedBuffersWhateverComesBackSoon) {
   const BufferId leaving = make_dirty(1);
   make_cached(1);
   set_limit(2);
-  core_.tell_leaving({leaving, 0}, true);
+  core_.tell_vacating({leaving, 0}, true);
   EXPECT_TRUE(acquires(1));
-  core_.tell_leaving({leaving, 0}, false);
+  core_.tell_vacating({leaving, 0}, false);
 }
 
 TEST_F(PageSupplyTest, CreatesWhatFitsWhateverComesBackSoon) {
   const ManagerLock lock(core_.mutex);
   const BufferId leaving = make_dirty(1);
   set_limit(2);
-  core_.tell_leaving({leaving, 0}, true);
+  core_.tell_vacating({leaving, 0}, true);
   EXPECT_TRUE(acquires(1));
-  core_.tell_leaving({leaving, 0}, false);
+  core_.tell_vacating({leaving, 0}, false);
 }
 
 TEST_F(PageSupplyTest, AboveTheLimitIdlePagesAreGivenBackRatherThanUsed) {

@@ -135,7 +135,7 @@ class PiecesTest : public UsingCoreTest {
   using Counts = std::array<std::uint32_t, 4>;
   [[nodiscard]] Counts counts(BufferId id) const {
     const Buffer& buffer = core_.buffers[id];
-    return {buffer.missing, buffer.moving, buffer.arriving, buffer.leaving};
+    return {buffer.missing, buffer.moving, buffer.filling, buffer.evictions_requested};
   }
 
   /// Whether policy knows that pieces of the buffer are on the device, and of no other buffer's.

@@ -535,7 +535,7 @@ TEST_F(PrecleanerTest, NoContentIsEverLost) {
       case 3:
         if (piece.is_out() && !demand(id)) break;
         // A launch waits for what arrives, and for nothing else.
-        if (piece.is_arriving()) device_.drain();
+        if (piece.is_filling()) device_.drain();
         ASSERT_EQ(device_value(id), values[chosen]) << step;
         values[chosen] = static_cast<int>(random() % 3);
         write(id, values[chosen]);
