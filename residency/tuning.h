@@ -56,7 +56,7 @@ inline constexpr std::uint64_t kLateBytesOfMicrosecond = 250;
 
 /// As many transfers as keep the link busy while the next one is prepared: all but one may still
 /// wait for what their pages held to be written back.
-/// Tuned on: fast links in virtual time, where three are enough (docs/decisions/0023).
+/// Not measured.
 inline constexpr std::size_t kLinkEnoughTransfers = 3;
 
 /// As many bytes of them, which take half a millisecond on the fastest links.
@@ -97,8 +97,8 @@ inline constexpr std::chrono::microseconds kRestLongestLook{250};
 /// Not measured.
 inline constexpr std::chrono::microseconds kRestShortestLook{20};
 
-/// Fetches take as if they were so many times as long, before the link rests: other processes may
-/// use the link, and what has to go for them may be in use.
+/// Fetches take as if they were so many times as long, before the link or a launch rests: other
+/// processes may use the link, and what has to go for them may be in use.
 /// Tuned on: virtual time and plans of traced runs. Passes differed by hundredths in either
 /// direction between one and a third and four times, and four moved up to a third more
 /// (docs/decisions/0021).
@@ -157,7 +157,7 @@ inline constexpr std::size_t kSharedUsesMany = 64;
 inline constexpr std::size_t kSharedUsesAsked = 4;
 
 /// A launch that rested so long while the device did nothing rested in vain.
-/// Not measured: it is the reserve that launches which wait have (docs/decisions/0023).
+/// Not measured: as long as kDemandReserve.
 inline constexpr std::chrono::milliseconds kRestInVain{4};
 
 /// After rests in vain at most so many launches do not rest.
@@ -273,10 +273,13 @@ inline constexpr std::size_t kVictimsForSize = 16;
 
 /// Buffers with a slab cost less to evict. They go before others that are needed later, if they are
 /// needed at least such a share of the way to the furthest ahead; over a slow link that weighs
-/// less, for a slab is pinned at kPinning bytes a second.
+/// less (kPinning).
+/// Not measured.
+inline constexpr double kVictimShareForSlab = 0.5;
+/// So many bytes of host memory are pinned in a second: the slower the link beside that, the less
+/// a slab counts.
 /// Tuned on: slow links, where buffers that always went cost 1.1 to 1.4 times MIN's bytes in each
 /// pass before the link's speed counted.
-inline constexpr double kVictimShareForSlab = 0.5;
 inline constexpr double kPinning = 5e9;
 
 // ---- Pass-through memory ----

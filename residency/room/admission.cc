@@ -179,6 +179,7 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
                                              Attempt& attempt) {
   // The limit may have shrunk since.
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
+  const bool too_large = attempt.working_set > core_.ledger.limit();
   const Lacking lacking = look_for_room(missing, attempt);
   if (lacking.is_nothing()) return Next::kWait;
   // While the link is busy nothing is gained by choosing what leaves. What has been used by the
@@ -186,7 +187,6 @@ Result<Admission::Next> Admission::find_room(const WorkingSet& set, const Missin
   if (core_.is_link_busy() || rests(set, missing, attempt.rest)) return Next::kWait;
   if (request_room(missing, lacking)) return Next::kWait;
   // Nothing can go and nothing is on its way. But the pins of other operations end soon.
-  const bool too_large = attempt.working_set > core_.ledger.limit();
   if (!too_large && others_move(set)) return Next::kWait;
   return do_without_room(set, attempt);
 }

@@ -149,7 +149,7 @@ ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
 // Its eviction has not come to its end, or failed half-way: the page has the content still.
 Status ContentMover::remap(PieceId id) {
   const Buffer& buffer = core_.buffers[id.buffer];
-  const auto place = PageMover::Place::of(buffer, id.index, buffer.pieces[id.index].page());
+  const auto place = place_of(buffer, id.index, buffer.pieces[id.index].page());
   Status status = Status::kOk;
   {
     const Unlocked unlocked(core_.mutex);
@@ -177,7 +177,7 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
     return prepared;
   }
   // What the calls need of the buffer: nobody else changes it while content moves.
-  const auto place = PageMover::Place::of(buffer, id.index, page);
+  const auto place = place_of(buffer, id.index, page);
   const Bytes visible = buffer.content_of(id.index);
   PageMover::Content content;
   if (buffer.has_host_content()) content.slab = buffer.slab_of(id.index);
@@ -304,7 +304,7 @@ void ContentMover::finish_arrival(const Arrival& arrival, Content content) noexc
   Piece& piece = buffer.pieces[id.index];
   Status status = Status::kDeviceError;
   if (content != Content::kUnknown) {
-    const auto place = PageMover::Place::of(buffer, id.index, piece.page());
+    const auto place = place_of(buffer, id.index, piece.page());
     const Unlocked unlocked(core_.mutex);
     status = page_mover_.map(place);
   }

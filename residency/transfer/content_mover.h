@@ -89,6 +89,11 @@ class ContentMover {
     return ensure_slab(buffer, zeroed, HostStore::User::kEviction);
   }
 
+  /// The page that piece `index` of `buffer` has, or gets.
+  [[nodiscard]] static PageMover::Place place_of(const Buffer& buffer, std::uint32_t index,
+                                                 const Page& page) REQUIRES(manager_lock) {
+    return {buffer.address_of(index), buffer.bytes_of(index), page.handle, page.window};
+  }
   /// Maps a piece that is out and has its page, which has the content still. @return the device's
   /// answer: if that is no kOk, it is out as before.
   Status remap(PieceId id) REQUIRES(manager_lock);

@@ -77,7 +77,7 @@ void Evictor::warn_once() noexcept {
 
 void Evictor::note_place(PieceId id, Plan& plan) const {
   const Buffer& buffer = core_.buffers[id.buffer];
-  plan.place = PageMover::Place::of(buffer, id.index, buffer.pieces[id.index].page());
+  plan.place = ContentMover::place_of(buffer, id.index, buffer.pieces[id.index].page());
   plan.leave.content = buffer.content_of(id.index);
   plan.leave.digests = plan.purpose != Purpose::kNone;
   plan.leave.awaits_digest = plan.purpose == Purpose::kDecide || plan.purpose == Purpose::kZeros;

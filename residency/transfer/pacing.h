@@ -28,12 +28,12 @@ class Pacing {
   using TimePoint = FetchPace::TimePoint;
   using Duration = FetchPace::Duration;
 
-  /// @name What is noted, at each launch by two stores
+  /// @name What is noted
   /// @{
   /// FetchPace::note_fetch(), FetchPace::note_calls().
   void note_fetch(Duration calls, Bytes bytes) { pace_.note_fetch(calls, bytes); }
   void note_calls(Duration calls) { pace_.note_calls(calls); }
-  /// DeviceProgress::note_launch(), DeviceProgress::note_submitted().
+  /// DeviceProgress::note_launch(), at each launch two stores; DeviceProgress::note_submitted().
   void note_launch(std::uint64_t seq, const AutoPolicy& policy) {
     progress_.note_launch(seq, policy.launches());
   }

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "residency/device_memory.h"
 #include "residency/host/host_store.h"
 #include "residency/manager_mutex.h"
-#include "residency/pieces/buffer_table.h"
-#include "residency/pieces/page_pool.h"
 #include "residency/result.h"
 #include "residency/streams/event_pool.h"
 #include "residency/transfer/digester.h"
@@ -39,12 +36,6 @@ class PageMover {
     Bytes bytes;
     PageHandle handle;
     Address window;  ///< ours, under which it is always mapped
-
-    /// Of the page that piece `index` of `buffer` has, or gets.
-    static Place of(const Buffer& buffer, std::uint32_t index, const Page& page)
-        REQUIRES(manager_lock) {
-      return {buffer.address_of(index), buffer.bytes_of(index), page.handle, page.window};
-    }
   };
 
   /// What a page gets.
@@ -69,7 +60,7 @@ class PageMover {
   /// Has the page filled, and maps it now or leaves that to the caller. Content that comes behind
   /// work of the program is not waited for (I7): a launch that did so on the host could be what
   /// that work waits for.
-  Filled fill(const Place& place, Content& content, Mapping mapping);
+  Filled fill(const Place& place, Content& content, Mapping mapping) EXCLUDES(manager_lock);
 
   /// What is to be done with the content of a page that leaves.
   struct Leave {
@@ -93,13 +84,15 @@ class PageMover {
   };
   /// Unmaps the page, then has it digested and copied. If that fails, the page is mapped again, if
   /// it can be (`is_mapped`), and has the content still.
-  Left take(const Place& place, const Leave& leave);
+  Left take(const Place& place, const Leave& leave) EXCLUDES(manager_lock);
   /// The copy of a page alone that is not mapped, behind a digest that did not come or found it
   /// changed.
-  Left write_back(const Place& place, const Leave& leave);
+  Left write_back(const Place& place, const Leave& leave) EXCLUDES(manager_lock);
 
   /// Maps a page that has its content.
-  Status map(const Place& place) { return device_.map(place.address, place.bytes, place.handle); }
+  Status map(const Place& place) EXCLUDES(manager_lock) {
+    return device_.map(place.address, place.bytes, place.handle);
+  }
 
  private:
   Transferred copy_in(const Place& place, const Content& content);

@@ -22,6 +22,7 @@ class TransfersUnderWay {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
+  // For tests; tuning.h says what they do.
   static constexpr std::size_t kEnoughTransfers = tuning::kLinkEnoughTransfers;
   static constexpr Bytes kEnoughBytes = tuning::kLinkEnoughBytes;
   static constexpr std::uint64_t kPartsOfRoom = tuning::kLinkPartsOfRoom;

@@ -230,13 +230,15 @@ class Runner:
         command = [self.build.command, "profile", "--simulate", "--gpu-mem", LAYERS_BUDGET, "--policy", "superpipeline",
                    "-o", trace, "--", self.options.python, HERE / "module_tree.py", name, tree]
         try:
-            _, errors = script_runs.written(command, 3 * self.options.limit)
-            subprocess.run([self.build.command, "export", trace, "--format", "csv", "-o", export], check=True, capture_output=True)
-            shown = re.search(r"^superpipe: policy .* layers (\d+)", errors, re.MULTILINE)
+            run = subprocess.run([str(word) for word in command], env=script_runs.variables(), text=True, capture_output=True,
+                                 stdin=subprocess.DEVNULL, timeout=3 * self.options.limit, check=True)
+            subprocess.run([self.build.command, "export", trace, "--format", "csv", "-o", export], check=True, capture_output=True,
+                           timeout=self.options.limit)
+            shown = re.search(r"^superpipe: policy .* layers (\d+)", run.stderr, re.MULTILINE)
             problem, detail = layers_check.problem(json.loads(tree.read_text()), layers_check.layers_by_address(export),
                                                    int(shown[1]) if shown else 0)
-        except (OSError, subprocess.SubprocessError) as error:
-            problem, detail = str(error), ""
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            problem, detail = f"{type(error).__name__}: {error}", ""
         self.row("layers", f"{name}, {LAYERS_BUDGET}", problem, detail, [])
 
     # ---- twin

@@ -196,9 +196,9 @@ class SeededFaults(unittest.TestCase):
 
 
 class Layers(unittest.TestCase):
-    MODULES = [{"name": "embed", "parameters": [[10, 8]]}, {"name": "block.0.in", "parameters": [[11, 8], [90, 1]]},
-               {"name": "block.0.out", "parameters": [[12, 8]]}, {"name": "block.1.in", "parameters": [[13, 8]]},
-               {"name": "head", "parameters": [[10, 8]]}]
+    MODULES = [{"name": "embed", "parameters": [[10, 1 << 20]]}, {"name": "block.0.in", "parameters": [[11, 1 << 20], [90, 1]]},
+               {"name": "block.0.out", "parameters": [[12, 1 << 20]]}, {"name": "block.1.in", "parameters": [[13, 1 << 20]]},
+               {"name": "head", "parameters": [[10, 1 << 20]]}]
     GOOD = {10: "1", 11: "1", 12: "1", 13: "2", 99: ""}
 
     def judge(self, layers: dict, shown: int = 2) -> tuple[str | None, str]:
@@ -209,11 +209,11 @@ class Layers(unittest.TestCase):
 
     def test_may_not_cut_a_block_nor_join_two_nor_leave_one_out(self) -> None:
         for change, text in (({12: "2"}, "block.0. is in layers ['1', '2']"), ({13: "1"}, "share layers"),
-                             ({13: ""}, "block.1. is in layers ['']"), ({13: "shared"}, "block.1. is in layers ['shared']"),
-                             ({10: "2"}, "in the order of their calls: [2, 1, 1, 2]")):
+                             ({13: ""}, "block.1.in is in no layer: ''"), ({13: "shared"}, "block.1.in is in no layer: 'shared'"),
+                             ({10: ""}, "embed is in no layer"), ({10: "2"}, "in the order of their calls: [2, 1, 1, 2]")):
             with self.subTest(change=change):
                 self.assertIn(text, self.judge(self.GOOD | change)[0])
-        self.assertIn("block.1. is in layers []", self.judge({10: "1", 11: "1", 12: "1"})[0])
+        self.assertIn("block.1.in is in no layer: 'it is no buffer'", self.judge({10: "1", 11: "1", 12: "1"})[0])
 
     def test_are_as_many_as_the_run_says(self) -> None:
         self.assertIn("there are 3 layers", self.judge(self.GOOD, 3)[0])

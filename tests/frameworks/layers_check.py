@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 UNNUMBERED = ("", "shared")
+MANAGED = 1 << 20  # bytes from which superpipe manages a buffer
 
 
 def layers_by_address(export: Path) -> dict[int, str]:
@@ -19,13 +20,19 @@ def problem(tree: dict, layers: dict[int, str], shown: int) -> tuple[str | None,
     """What is wrong, or None, and what was found.
 
     `tree`: what module_tree.py wrote. `layers`: by address, "" where a buffer is in none. `shown`: how many layers the summary of
-    the run says that there are. Parameters that superpipe does not manage, which are small, do not count. Each block has to be
-    one layer, and another one than each other block; and modules that are called later may not be in earlier layers.
+    the run says that there are. Parameters below 1 MiB, which superpipe does not manage, do not count; all others are in a layer.
+    Each block has to be one layer, and another one than each other block; and modules that are called later may not be in
+    earlier layers.
     """
     numbers = {}  # by module, of each of its managed parameters
     seen = set()  # what two modules share is the first one's
     for module in tree["modules"]:
-        own = [address for address, _ in module["parameters"] if address in layers and address not in seen]
+        own = []
+        for address, size in module["parameters"]:
+            if size >= MANAGED and layers.get(address, "") in UNNUMBERED:
+                return f"a parameter of {module['name']} is in no layer: {layers.get(address, 'it is no buffer')!r}", ""
+            if address in layers and address not in seen:
+                own.append(address)
         numbers[module["name"]] = [layers[address] for address in own]
         seen.update(own)
     of_blocks = []

@@ -128,6 +128,7 @@ TEST_F(PacingTest, AfterARestInWhichTheDeviceDidNothingTheNextLaunchDoesNotRest)
   ASSERT_TRUE(rests(kAlone, &policy_));
   pacing_.end_rest(rest_, now_ + milliseconds{5});
   EXPECT_TRUE(rest_.is_over);
+  EXPECT_FALSE(rest_.lasts(now_)) << "though its time was not over";
   rest_ = {};
   EXPECT_FALSE(rests(kAlone, &policy_));
   rest_ = {};

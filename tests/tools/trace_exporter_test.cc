@@ -102,5 +102,24 @@ TEST(CsvWriter, QuotesWhatWouldEndACell) {
   EXPECT_THAT(row, ::testing::HasSubstr("begin,\"a \"\"b\"\",\nc\",9,"));
 }
 
+// Allocations that pass through have no number among buffers, and ids come again.
+TEST(CsvWriter, SaysTheLayerOfEachBuffer) {
+  TracedLayers layers;
+  layers.layers = 2;
+  layers.shared = 2;
+  layers.layer_of = {0, 1, kNoLayer, 2};
+  TextSink sink;
+  CsvWriter writer(sink, layers);
+  writer.begin({});
+  sink.text.clear();
+  std::string said;
+  for (const BufferId id : {BufferId{0}, kNoBuffer, BufferId{1}, BufferId{1}, BufferId{0}}) {
+    writer.on_allocation({5, 1}, {id, 100, 1_MiB, 2_MiB, 0, 1});
+    said += sink.text.substr(sink.text.rfind(',') + 1);
+    sink.text.clear();
+  }
+  EXPECT_EQ(said, "1\n\n2\n\nshared\n");
+}
+
 }  // namespace
 }  // namespace superpipe::cli

@@ -97,7 +97,7 @@ int fail_export(int code, const std::string& line) {
   return code;
 }
 
-// run.sptrace becomes run.json, run.sptrace.4711 becomes run.sptrace.4711.json.
+// run.sptrace becomes run.csv, run.sptrace.4711 becomes run.sptrace.4711.csv.
 std::string output_named_after(const std::string& trace, std::string_view extension) {
   constexpr std::string_view kExtension = ".sptrace";
   std::string stem = trace;
@@ -207,6 +207,9 @@ int export_command(const ExportOptions& options) {
   progress.begin("writing " + output);
   made.exporter->finish();
   progress.clear();
+  if (options.format == "csv" && wanted.layers.layers == 0) {
+    say_export("note: the column layer is empty, because no pass was found that repeats");
+  }
   if (const auto failed = file->finish()) return fail_export(kBadUsage, *failed);
   const std::string why_empty = made.exporter->why_empty();
   if (!why_empty.empty())

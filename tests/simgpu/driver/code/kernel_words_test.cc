@@ -239,6 +239,16 @@ TEST(KernelWords, OfAnAttentionLeaveOutTheNumberBetweenOperandsAndResults) {
   EXPECT_THAT(launch.live(), ElementsAre("10", "11", "12", "13", "20w"));
 }
 
+// Behind the three operands lie strides and numbers of 32 bits, one of which has padding.
+TEST(KernelWords, OfFlashAttentionLeaveOutStridesAndNumbers) {
+  Launch launch("_ZN13pytorch_flash16flash_fwd_kernelIiEEvNS_16Flash_fwd_paramsE", {472});
+  for (std::uint64_t i = 0; i < 3; ++i) launch.put(0, 8 * i, 10 + i);
+  launch.put(0, 24, 7);
+  launch.put(0, 104, 7);
+  launch.put(0, 112, 20);
+  EXPECT_THAT(launch.live(), ElementsAre("10", "11", "12", "20w"));
+}
+
 TEST(KernelWords, OfATensorInfoAreOneAndItsTypeTellsTheRole) {
   Launch launch(
       "_ZN2at6native44_GLOBAL__N__50c743a2_11_Indexing_cu_89862edb21indexSelectSmallIndexIfljLi2ELi"
