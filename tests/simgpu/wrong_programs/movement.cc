@@ -23,190 +23,186 @@ PageInUse page_in_use(Run& run, std::uint32_t value) {
   return use;
 }
 
-const WrongProgram kWriteBackSkipped{"write_back_skipped",
-                                     "A buffer leaves its page without what a kernel has written.",
-                                     Rejection::kOtherBytes, [](Run& run) {
-                                       const PageInUse use = page_in_use(run, kOld);
-                                       const CUstream stream = run.stream();
-                                       std::uint32_t* const slab = run.pinned(kOld);
-                                       run.fill_words(stream, use.base, kNew);
-                                       if (run.ordered()) run.copy_out(stream, slab, use.window);
-                                       run.synchronize(stream);
-                                       run.unmap(use.base);
-                                       // Another buffer has the page for a while.
-                                       run.fill(use.window, kForeign);
-                                       run.copy_in(stream, use.window, slab);
-                                       run.synchronize(stream);
-                                       run.map(use.base, use.page);
-                                       run.expect(use.base, kNew);
-                                     }};
-
-const WrongProgram kWriteBackBeforeKernelEnds{
-    "write_back_before_kernel_ends", "A write-back begins while a kernel still computes.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kOld);
-      const CUstream compute = run.stream();
-      const CUstream copies = run.stream();
-      std::uint32_t* const slab = run.pinned(kOld);
-      Gate gate;
-      run.fill_gated("wait_and_fill", compute, use.base, kNew, gate);
-      gate.wait_for_kernel();
-      if (run.ordered()) run.order(copies, compute);
-      run.copy_out(copies, slab, use.window);
-      run.let_run(copies);
-      gate.open();
-      run.synchronize(compute);
-      run.synchronize(copies);
-      run.unmap(use.base);
-      run.fill(use.window, kForeign);
-      run.copy_in(copies, use.window, slab);
-      run.synchronize(copies);
-      run.map(use.base, use.page);
-      run.expect(use.base, kNew);
-    }};
-
-const WrongProgram kPageReusedUnderWriteBack{
-    "page_reused_under_write_back",
-    "Another buffer's content is copied into a page that a write-back still reads.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kNew);
-      const CUstream out = run.stream();
-      const CUstream in = run.stream();
-      std::uint32_t* const slab = run.pinned(kOld);
-      run.unmap(use.base);
-      Gate gate;
-      gate.hold(out);
-      run.copy_out(out, slab, use.window);
-      if (run.ordered()) run.order(in, out);
-      run.copy_in(in, use.window, run.pinned(kForeign));
-      run.let_run(in);
-      gate.open();
-      run.synchronize(out);
-      run.expect(slab, kNew);
-    }};
-
-const WrongProgram kSlabReadBeforeItsWriteBack{
-    "slab_read_before_its_write_back",
-    "A buffer comes back from its slab before its write-back has arrived there.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kNew);
-      const CUdeviceptr other = run.mapped(kOld);
-      const CUstream out = run.stream();
-      const CUstream in = run.stream();
-      std::uint32_t* const slab = run.pinned(kOld);
-      Gate gate;
-      gate.hold(out);
-      run.copy_out(out, slab, use.window);
-      if (run.ordered()) run.order(in, out);
-      run.copy_in(in, other, slab);
-      run.let_run(in);
-      gate.open();
-      run.expect(other, kNew);
-    }};
-
-const WrongProgram kSlabReusedUnderWriteBack{
-    "slab_reused_under_write_back",
-    "A slab goes to another buffer while a write-back into it is on its way.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kForeign);
-      const CUstream out = run.stream();
-      std::uint32_t* const slab = run.pinned(kOld);
-      Gate gate;
-      gate.hold(out);
-      run.copy_out(out, slab, use.window);
-      if (run.ordered()) gate.open();
-      if (run.ordered()) run.synchronize(out);
-      std::fill_n(slab, kWords, kNew);
-      gate.open();
-      run.synchronize(out);
-      run.expect(slab, kNew);
-    }};
-
-const WrongProgram kFetchSkipped{
-    "fetch_skipped", "A buffer is given a page that still holds another buffer's content.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kForeign);
-      const CUstream stream = run.stream();
-      const CUdeviceptr base = run.reserve();
-      const CUdeviceptr output = run.buffer(kOld);
-      run.unmap(use.base);
-      if (run.ordered()) run.copy_in(stream, use.window, run.pinned(kNew));
-      run.map(base, use.page);
-      run.copy_words(stream, output, base);
-      run.expect(output, kNew);
-    }};
-
-const WrongProgram kFetchFromAnOldSlab{
-    "fetch_from_an_old_slab",
-    "A fetch brings what a host copy wrote before the program's own copy.", Rejection::kOtherBytes,
-    [](Run& run) {
-      const PageInUse use = page_in_use(run, kForeign);
-      const CUdeviceptr staged = run.buffer(kNew);
-      const CUstream program = run.stream();
-      const CUstream in = run.stream();
-      std::uint32_t* const slab = run.pinned(kOld);
-      Gate gate;
-      // The buffer is evicted: the program's copy into it goes to its slab.
-      gate.hold(program);
-      run.copy_out(program, slab, staged);
-      if (run.ordered()) run.order(in, program);
-      run.copy_in(in, use.window, slab);
-      run.let_run(in);
-      gate.open();
-      run.expect(use.base, kNew);
-    }};
-
-const WrongProgram kWindowUnmappedUnderFetch{
-    "window_unmapped_under_fetch",
-    "A page's window is unmapped before the fetch through it begins.", Rejection::kIllegalAddress,
-    [](Run& run) {
-      const PageInUse use = page_in_use(run, kOld);
-      const CUstream in = run.stream();
-      Gate gate;
-      gate.hold(in);
-      run.copy_in(in, use.window, run.pinned(kNew));
-      if (run.ordered()) gate.open();
-      if (run.ordered()) run.synchronize(in);
-      run.unmap(use.window);
-      gate.open();
-      run.expect(use.base, kNew);
-    }};
-
-const WrongProgram kPageTakenFromAKernel{
-    "page_taken_from_a_kernel",
-    "A page goes to another buffer, whose content overwrites what a kernel still reads.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kNew);
-      const CUdeviceptr output = run.buffer(kOld);
-      const CUstream compute = run.stream();
-      const CUstream in = run.stream();
-      Gate gate;
-      run.copy_gated(kWaitAndCopy, compute, output, use.base, gate);
-      gate.wait_for_kernel();
-      if (run.ordered()) run.order(in, compute);
-      run.copy_in(in, use.window, run.pinned(kForeign));
-      run.let_run(in);
-      gate.open();
-      run.expect(output, kNew);
-    }};
-
-const WrongProgram kMixersPageTaken{
-    "page_taken_from_a_mixer",
-    "A page goes to another buffer, whose content overwrites what a mixer has yet to read.",
-    Rejection::kOtherBytes, [](Run& run) {
-      const PageInUse use = page_in_use(run, kNew);
-      const CUdeviceptr output = run.buffer(kOld);
-      const CUstream compute = run.stream();
-      const CUstream in = run.stream();
-      Gate gate;
-      gate.hold(compute);
-      run.mix(compute, output, use.base);
-      if (run.ordered()) run.order(in, compute);
-      run.copy_in(in, use.window, run.pinned(kForeign));
-      run.let_run(in);
-      gate.open();
-      run.answer(output);
-    }};
-
 }  // namespace
+
+std::vector<WrongProgram> wrong_movement() {
+  return {
+      {"write_back_skipped", "A buffer leaves its page without what a kernel has written.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kOld);
+         const CUstream stream = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         run.fill_words(stream, use.base, kNew);
+         if (run.ordered()) run.copy_out(stream, slab, use.window);
+         run.synchronize(stream);
+         run.unmap(use.base);
+         // Another buffer has the page for a while.
+         run.fill(use.window, kForeign);
+         run.copy_in(stream, use.window, slab);
+         run.synchronize(stream);
+         run.map(use.base, use.page);
+         run.expect(use.base, kNew);
+       }},
+      {"write_back_before_kernel_ends", "A write-back begins while a kernel still computes.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kOld);
+         const CUstream compute = run.stream();
+         const CUstream copies = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         Gate gate;
+         run.fill_gated("wait_and_fill", compute, use.base, kNew, gate);
+         gate.wait_for_kernel();
+         if (run.ordered()) run.order(copies, compute);
+         run.copy_out(copies, slab, use.window);
+         run.let_run(copies);
+         gate.open();
+         run.synchronize(compute);
+         run.synchronize(copies);
+         run.unmap(use.base);
+         run.fill(use.window, kForeign);
+         run.copy_in(copies, use.window, slab);
+         run.synchronize(copies);
+         run.map(use.base, use.page);
+         run.expect(use.base, kNew);
+       }},
+      {"page_reused_under_write_back",
+       "Another buffer's content is copied into a page that a write-back still reads.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kNew);
+         const CUstream out = run.stream();
+         const CUstream in = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         run.unmap(use.base);
+         Gate gate;
+         gate.hold(out);
+         run.copy_out(out, slab, use.window);
+         if (run.ordered()) run.order(in, out);
+         run.copy_in(in, use.window, run.pinned(kForeign));
+         run.let_run(in);
+         gate.open();
+         run.synchronize(out);
+         run.expect(slab, kNew);
+       }},
+      {"slab_read_before_its_write_back",
+       "A buffer comes back from its slab before its write-back has arrived there.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kNew);
+         const CUdeviceptr other = run.mapped(kOld);
+         const CUstream out = run.stream();
+         const CUstream in = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         Gate gate;
+         gate.hold(out);
+         run.copy_out(out, slab, use.window);
+         if (run.ordered()) run.order(in, out);
+         run.copy_in(in, other, slab);
+         run.let_run(in);
+         gate.open();
+         run.expect(other, kNew);
+       }},
+      {"slab_reused_under_write_back",
+       "A slab goes to another buffer while a write-back into it is on its way.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kForeign);
+         const CUstream out = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         Gate gate;
+         gate.hold(out);
+         run.copy_out(out, slab, use.window);
+         if (run.ordered()) gate.open();
+         if (run.ordered()) run.synchronize(out);
+         std::fill_n(slab, kWords, kNew);
+         gate.open();
+         run.synchronize(out);
+         run.expect(slab, kNew);
+       }},
+      {"fetch_skipped", "A buffer is given a page that still holds another buffer's content.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kForeign);
+         const CUstream stream = run.stream();
+         const CUdeviceptr base = run.reserve();
+         const CUdeviceptr output = run.buffer(kOld);
+         run.unmap(use.base);
+         if (run.ordered()) run.copy_in(stream, use.window, run.pinned(kNew));
+         run.map(base, use.page);
+         run.copy_words(stream, output, base);
+         run.expect(output, kNew);
+       }},
+      {"fetch_from_an_old_slab",
+       "A fetch brings what a host copy wrote before the program's own copy.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kForeign);
+         const CUdeviceptr staged = run.buffer(kNew);
+         const CUstream program = run.stream();
+         const CUstream in = run.stream();
+         std::uint32_t* const slab = run.pinned(kOld);
+         Gate gate;
+         // The buffer is evicted: the program's copy into it goes to its slab.
+         gate.hold(program);
+         run.copy_out(program, slab, staged);
+         if (run.ordered()) run.order(in, program);
+         run.copy_in(in, use.window, slab);
+         run.let_run(in);
+         gate.open();
+         run.expect(use.base, kNew);
+       }},
+      {"window_unmapped_under_fetch",
+       "A page's window is unmapped before the fetch through it begins.",
+       Rejection::kIllegalAddress,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kOld);
+         const CUstream in = run.stream();
+         Gate gate;
+         gate.hold(in);
+         run.copy_in(in, use.window, run.pinned(kNew));
+         if (run.ordered()) gate.open();
+         if (run.ordered()) run.synchronize(in);
+         run.unmap(use.window);
+         gate.open();
+         run.expect(use.base, kNew);
+       }},
+      {"page_taken_from_a_kernel",
+       "A page goes to another buffer, whose content overwrites what a kernel still reads.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kNew);
+         const CUdeviceptr output = run.buffer(kOld);
+         const CUstream compute = run.stream();
+         const CUstream in = run.stream();
+         Gate gate;
+         run.copy_gated(kWaitAndCopy, compute, output, use.base, gate);
+         gate.wait_for_kernel();
+         if (run.ordered()) run.order(in, compute);
+         run.copy_in(in, use.window, run.pinned(kForeign));
+         run.let_run(in);
+         gate.open();
+         run.expect(output, kNew);
+       }},
+      {"page_taken_from_a_mixer",
+       "A page goes to another buffer, whose content overwrites what a mixer has yet to read.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse use = page_in_use(run, kNew);
+         const CUdeviceptr output = run.buffer(kOld);
+         const CUstream compute = run.stream();
+         const CUstream in = run.stream();
+         Gate gate;
+         gate.hold(compute);
+         run.mix(compute, output, use.base);
+         if (run.ordered()) run.order(in, compute);
+         run.copy_in(in, use.window, run.pinned(kForeign));
+         run.let_run(in);
+         gate.open();
+         run.answer(output);
+       }},
+  };
+}
+
 }  // namespace wrong_programs

@@ -25,43 +25,24 @@ alignas(8) constexpr unsigned char kImage[] = {
 #include "wrong_programs_kernels.inc"
 };
 
-std::vector<WrongProgram>& registered() {
-  static auto* const all = new std::vector<WrongProgram>;
-  return *all;
-}
-
-std::vector<RightProgram>& registered_right() {
-  static auto* const all = new std::vector<RightProgram>;
-  return *all;
-}
-
 }  // namespace
 
-RightProgram::RightProgram(std::string the_name, std::string the_look,
-                           std::function<void(Run&)> the_body,
-                           std::vector<std::string> the_environment,
-                           std::string the_rejected_because)
-    : name(std::move(the_name)),
-      look(std::move(the_look)),
-      body(std::move(the_body)),
-      environment(std::move(the_environment)),
-      rejected_because(std::move(the_rejected_because)) {
-  registered_right().push_back(*this);
+const std::vector<WrongProgram>& programs() {
+  static const auto* const all = [] {
+    auto* const rows = new std::vector<WrongProgram>;
+    for (const auto& table : {wrong_host_memory(), wrong_lifetimes(), wrong_mappings(),
+                              wrong_movement(), wrong_waits()}) {
+      rows->insert(rows->end(), table.begin(), table.end());
+    }
+    return rows;
+  }();
+  return *all;
 }
 
-WrongProgram::WrongProgram(std::string the_name, std::string the_mistake, Rejection the_rejection,
-                           std::function<void(Run&)> the_body,
-                           std::vector<std::string> the_environment)
-    : name(std::move(the_name)),
-      mistake(std::move(the_mistake)),
-      rejection(the_rejection),
-      body(std::move(the_body)),
-      environment(std::move(the_environment)) {
-  registered().push_back(*this);
+const std::vector<RightProgram>& right_programs() {
+  static const auto* const all = new std::vector<RightProgram>(right_table());
+  return *all;
 }
-
-const std::vector<WrongProgram>& programs() { return registered(); }
-const std::vector<RightProgram>& right_programs() { return registered_right(); }
 
 int run_program(const std::string& name, bool ordered) {
   for (const WrongProgram& program : programs()) {

@@ -134,31 +134,34 @@ enum class Rejection {
   kProtectionFault,    ///< As above, where the processor has memory protection keys.
 };
 
-/// A program of the list. It registers itself, before main.
+/// A row of a table of wrong programs.
 struct WrongProgram {
-  WrongProgram(std::string the_name, std::string the_mistake, Rejection the_rejection,
-               std::function<void(Run&)> the_body, std::vector<std::string> the_environment = {});
   std::string name;
   std::string mistake;
   Rejection rejection;
   std::function<void(Run&)> body;
-  std::vector<std::string> environment;  ///< settings of simgpu, "NAME=value"
+  std::vector<std::string> environment = {};  ///< settings of simgpu, "NAME=value"
 };
 
-/// A program that looks wrong and is not: simgpu has to accept it. It registers itself, before
-/// main.
+/// A program that looks wrong and is not: simgpu has to accept it.
 struct RightProgram {
-  RightProgram(std::string the_name, std::string the_look, std::function<void(Run&)> the_body,
-               std::vector<std::string> the_environment = {},
-               std::string the_rejected_because = {});
   std::string name;
   std::string look;  ///< what it does that looks wrong
   std::function<void(Run&)> body;
-  std::vector<std::string> environment;
-  std::string rejected_because;  ///< why simgpu rejects it today; empty if it does not
+  std::vector<std::string> environment = {};
+  std::string rejected_because = {};  ///< why simgpu rejects it today; empty if it does not
 };
 
-/// All programs, in order of registration.
+/// The tables, by what is wrong: a stream does not wait for another, an allocation is used outside
+/// its life, a mapping changes while it is used, content moves too early, the host is too early.
+std::vector<WrongProgram> wrong_waits();
+std::vector<WrongProgram> wrong_lifetimes();
+std::vector<WrongProgram> wrong_mappings();
+std::vector<WrongProgram> wrong_movement();
+std::vector<WrongProgram> wrong_host_memory();
+std::vector<RightProgram> right_table();
+
+/// All programs: the rows of the tables, made once.
 const std::vector<WrongProgram>& programs();
 const std::vector<RightProgram>& right_programs();
 
