@@ -116,7 +116,7 @@ void probe_legacy_events(const ProbeSetting& setting, const ProbeReport& report)
   report.step("opening the device");
   Session session(setting);
   session.need_device_memory(2 * kGranule);
-  Asker asker(session, setting.pick<unsigned long long>(1'000'000'000, 500'000'000, 400'000'000));
+  Asker asker(session, setting.pick<unsigned long long>(1'000'000'000, 500'000'000, 2'000'000'000));
 
   report.step("launching on two streams");
   const bool blocking = asker.runs_beside(CU_STREAM_DEFAULT, Where::kNowhere);
