@@ -43,7 +43,7 @@ inline constexpr unsigned kDigestKeyWords = kDigestChunkWords + 2 * (kDigestSums
 /// The modulus of the polynomials, a prime.
 inline constexpr std::uint64_t kDigestPrime = (std::uint64_t{1} << 61) - 1;
 
-/// A digest. Equal ones mean equal content, but for the odds that are given above.
+/// A digest. Equal ones mean equal content, except with the probability that is given above.
 struct ContentDigest {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -73,8 +73,8 @@ DigestKey draw_digest_key();
 ContentDigest digest_of(const DigestKey& key, std::span<const std::byte> content);
 
 /// What the bytes [offset, offset + size) of `content` make of digest_of(content): such parts that
-/// lie one behind the other add up to it (sum_of). `offset`, and `size` but for the last part: a
-/// multiple of kDigestChunkBytes. At the same speed. Any thread.
+/// lie one behind the other add up to it (sum_of). `offset`, and `size` except that of the last
+/// part: a multiple of kDigestChunkBytes. At the same speed. Any thread.
 ContentDigest digest_part_of(const DigestKey& key, std::span<const std::byte> content,
                              std::size_t offset, std::size_t size);
 

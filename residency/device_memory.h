@@ -44,14 +44,15 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  /// What the device has given to anybody, this process and others, and what it has in all.
+  /// What the device has given to this process and all others together, and what it has in all.
   struct Usage {
     Bytes used, total;
   };
   /// Source: cuMemGetInfo.
   virtual Result<Usage> usage() = 0;
-  /// What of that this process has: its contexts, pages and all else; nullopt: nobody tells. For
-  /// what is rare: it may take milliseconds. Source: nvmlDeviceGetComputeRunningProcesses.
+  /// What this process has of the used bytes: its contexts, pages and all else; nullopt: it cannot
+  /// be told. For what is rare: it may take milliseconds. Source:
+  /// nvmlDeviceGetComputeRunningProcesses.
   virtual std::optional<Bytes> own_usage() noexcept { return std::nullopt; }
 
   /// The allocation granule of physical pages, a power of two (2 MiB on every device known).
@@ -127,7 +128,7 @@ class DeviceMemory {
   }
 
   /// Bytes per second that transfers to the device reach, as far as that was measured; nullopt: not
-  /// yet. Asks nobody.
+  /// yet. Asks nothing of the device.
   [[nodiscard]] virtual std::optional<double> measured_link() const noexcept {
     return std::nullopt;
   }

@@ -13,7 +13,7 @@ namespace superpipe {
 
 namespace {
 
-// Whether nobody has asked for the piece, which is out, and may come in.
+// Whether the piece is out and may come in, and nothing has asked for it.
 bool is_missing(const Buffer& buffer, std::uint32_t index) REQUIRES(manager_lock) {
   const Piece& piece = buffer.pieces[index];
   return buffer.live && !buffer.is_left_out() && piece.is_out() && piece.want == Want::kNobody &&
@@ -59,7 +59,7 @@ bool MoverRounds::run() noexcept {
 }
 
 std::chrono::nanoseconds MoverRounds::longest_rest() const {
-  // Without samples nothing comes by itself, and whoever has work wakes the worker.
+  // Without samples nothing comes by itself: a thread that has work for the worker wakes it.
   constexpr std::chrono::hours kUntilWoken{1};
   std::chrono::nanoseconds rest = kUntilWoken;
   if (core_.samples_passthrough()) {
@@ -123,7 +123,7 @@ bool MoverRounds::must_relieve() const {
          (core_.must_keep_limit() || core_.limit_lowered) && relieved_in_vain_ != core_.samples;
 }
 
-// Requests evictions of what exceeds the limit. Where nobody can go, because all are pinned, or
+// Requests evictions of what exceeds the limit. Where no buffer can go, because all are pinned, or
 // their streams are being captured, tries again at the next sample. @return whether any was.
 bool MoverRounds::relieve() noexcept {
   const Bytes lacking = core_.ledger.excess() - core_.coming();
@@ -231,9 +231,9 @@ bool MoverRounds::pull() {
   return false;
 }
 
-// While the link has enough to do, a page can be had ahead of need for what needs nothing but that.
-// Not while the program loads: what it loads needs the room. Whatever came of it, the next look is
-// at the next launch, unless a page is on its way. @return whether one is.
+// While the link has enough to do, a page can be had ahead of need for what needs only a page. Not
+// while the program loads: what it loads needs the room. Whatever came of it, the next look is at
+// the next launch, unless a page is on its way. @return whether one is.
 bool MoverRounds::want_empty(AutoPolicy& policy) noexcept {
   const std::uint64_t launches = policy.launches();
   if (launches == 0 || no_empty_at_ == launches) return false;
@@ -271,7 +271,7 @@ MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target
   if (!piece) return Next::kNothing;  // it is about to leave, and can come back only then
   const WantedPiece wanted{target.id, *piece, buffer.generation};
   const Bytes bytes = buffer.bytes_of(*piece);
-  // Room that nobody has had yet is there for the taking.
+  // The link does not rest while there is room that no page has had yet.
   if (!target.is_supposed && !core_.ledger.admits(bytes)) {
     rests_until_ = core_.pacing.link_rest(policy, core_.link_speed(), core_.now());
   }
@@ -284,7 +284,7 @@ MoverRounds::Next MoverRounds::want(AutoPolicy& policy, const AutoPolicy::Target
                             : saturating_subtract(bytes, core_.obtainable_ahead());
   lacks_room_ = lacking > Bytes{};
   if (lacks_room_ && evictions_.request_bytes_used_after(target, lacking, bytes) == Bytes{}) {
-    // Nobody's work gives a buffer the slab that it would need.
+    // A victim that lacks a slab gets none when its uses complete.
     if (target.is_supposed) lacks_room_ = evictions_.awaits_victims();
     return Next::kNothing;
   }
@@ -367,7 +367,7 @@ void MoverRounds::wake_rested_demand() {
 }
 
 // While the link has enough to do for what policy wants, or transfers take long, asks the device
-// about the oldest transfer alone: they end in order. Those who wait for the link to have too
+// about the oldest transfer alone: they end in order. Threads that wait for the link to have too
 // little are told. @return whether one has ended.
 bool MoverRounds::poll_link() noexcept {
   bool ended = false;

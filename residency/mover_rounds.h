@@ -87,7 +87,7 @@ class MoverRounds : public WorkerRounds {
   /// Whether policy may want a transfer, or would if more launches had come: else the next launch
   /// wakes the worker.
   bool pulls_ GUARDED_BY(manager_lock) = false;
-  /// What policy wanted last had no room: who may go for it depends on what has completed.
+  /// What policy wanted last had no room: which buffer may go for it depends on what has completed.
   bool lacks_room_ GUARDED_BY(manager_lock) = false;
   /// What policy wanted last comes once the link has hardly anything to do.
   bool awaits_link_ GUARDED_BY(manager_lock) = false;

@@ -289,7 +289,7 @@ bool ResidencyCore::settle_passthrough(Fit fit) noexcept {
   if (!last_sample || last_sample->page_changes != before.page_changes) return moved;
   const bool was_quiet = before.mark_before && last_sample->mark_behind == before.mark_before;
   if (fit == Fit::kAll && !was_quiet && last_sample->used != before.used) return moved;
-  // Whoever tells of less than the pages alone does not count as the device does.
+  // An answer of less than the pages alone was not counted as the device counts.
   if (*own < before.pages) {
     passthrough.miss_own();
     return moved;
@@ -320,7 +320,7 @@ bool ResidencyCore::hold_pages_still() noexcept {
   };
   while ((sampling || waiting_for_sample > 0) && can_go_on()) sleep(tuning::kChangeLongestSleep);
   if (sampling || !can_go_on()) return false;
-  sampling = true;  // from here on nobody begins to change a page
+  sampling = true;  // from here on no thread begins to change a page
   while (ledger.is_moving() && can_go_on()) sleep(tuning::kChangeLongestSleep);
   if (!ledger.is_moving() && can_go_on()) return true;
   sampling = false;

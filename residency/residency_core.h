@@ -71,7 +71,7 @@ struct ResidencyCore final : PieceListener {
   /// Waits until something changed, or runs a round where there is no worker's thread. Opens the
   /// mutex. @return false once `deadline` has passed, or the manager is being given up.
   bool wait_change(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
-  /// The same, for whoever wants nothing of the worker that it does not do by itself.
+  /// The same, for a thread that wants nothing of the worker that it does not do by itself.
   bool rest(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
   /// Sleeps until another thread announces a change, at most `slice`. Opens the mutex.
   void sleep(std::chrono::nanoseconds slice) noexcept REQUIRES(manager_lock);
@@ -80,7 +80,7 @@ struct ResidencyCore final : PieceListener {
     ++changes;
     change.notify_all();
   }
-  /// The same for changes that only matter to those who are waiting already.
+  /// The same for changes that only matter to threads that are waiting already.
   void announce_to_waiters() REQUIRES(manager_lock) {
     if (waiters > 0) announce_change();
   }
@@ -214,11 +214,11 @@ struct ResidencyCore final : PieceListener {
   }
 
   /// Whether the page of a piece will be idle soon. That waits for no use of the program's, and for
-  /// a digest no longer than the evictor does: those who need a page of that size need not have one
-  /// created.
+  /// a digest no longer than the evictor does: an operation that needs a page of that size need not
+  /// have one created.
   void tell_vacating(PieceId id, bool leaves) noexcept REQUIRES(manager_lock);
 
-  /// Queues the fetch of a piece that is out and that nobody has asked for. Throws std::bad_alloc.
+  /// Queues the fetch of a piece that is out and that nothing has asked for. Throws std::bad_alloc.
   void want(PieceId id, Want want) REQUIRES(manager_lock);
 
   /// A number that no digest had before, never 0 (Piece::digest_ticket).
@@ -229,7 +229,7 @@ struct ResidencyCore final : PieceListener {
   /// its page is about to be mapped again or to be given up, or the slab to be written.
   void drop_digest(PieceId id) noexcept REQUIRES(manager_lock);
 
-  /// Has the ledger, the pool, policy and those who wait follow the change.
+  /// Has the ledger, the pool, policy and the threads that wait follow the change.
   void on_piece_state(PieceId id, PieceState from) noexcept override REQUIRES(manager_lock);
 
   /// Tells a policy that is asked for each transfer whether the piece is on the device or on its
@@ -241,7 +241,7 @@ struct ResidencyCore final : PieceListener {
   void tell_whereabouts(PieceId id) noexcept REQUIRES(manager_lock);
   /// The same for all pieces of a buffer.
   void tell_whereabouts(BufferId id) noexcept REQUIRES(manager_lock);
-  /// The policy to ask for the next transfer; null: policy moves nothing but by its decisions.
+  /// The policy to ask for the next transfer; null: policy moves nothing except by its decisions.
   AutoPolicy* puller() noexcept REQUIRES(manager_lock) {
     return moves && may_ask_policy() ? policy.puller() : nullptr;
   }
@@ -259,7 +259,7 @@ struct ResidencyCore final : PieceListener {
 
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
-  /// Caches a buffer that nobody has, or forgets it if nothing of it is in place.
+  /// Caches a buffer that the program does not have, or forgets it if nothing of it is in place.
   void put_away(BufferId id) noexcept REQUIRES(manager_lock);
 
   /// Tells the user that a wait has come to the wait limit (I7); once for each `awaited`, which
@@ -312,7 +312,7 @@ struct ResidencyCore final : PieceListener {
   bool asks_policy GUARDED_BY(manager_lock);
   HostBacking backing GUARDED_BY(manager_lock);
   /// A piece is out for as long as its content is copied to the host ahead of need, and comes back
-  /// by itself (Evictor::preclean()): meanwhile it cannot go for anybody.
+  /// by itself (Evictor::preclean()): meanwhile it cannot go to make room.
   bool is_precleaning GUARDED_BY(manager_lock) = false;
   /// Pieces that are mapped when their content has arrived (ContentMover::settle_arrivals()).
   std::size_t arrivals GUARDED_BY(manager_lock) = 0;
@@ -329,7 +329,7 @@ struct ResidencyCore final : PieceListener {
   bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
   /// A recorded run is expected to be repeated, and has not come to its end.
   bool follows_recorded GUARDED_BY(manager_lock) = false;
-  bool is_other_program GUARDED_BY(manager_lock) = false;  ///< and nobody was told
+  bool is_other_program GUARDED_BY(manager_lock) = false;  ///< and the user was not told yet
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
   bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device

@@ -85,7 +85,7 @@ class ResidencyManager {
   [[nodiscard]] std::uint64_t launches() const noexcept;
   /// The same as begin_launch() for operations that are not launches (copies in 2D, memsets, ...):
   /// policy is not told. `writes`: whether the operation may write the buffers. `may_shrink`: where
-  /// the buffers do not fit together, the caller asks for fewer, so that nobody need be told.
+  /// the buffers do not fit together, the caller asks for fewer, so that the user need not be told.
   Status begin_use(std::span<const std::uint64_t> words, bool writes, StreamHandle stream,
                    UseToken& token, bool may_shrink = false);
 

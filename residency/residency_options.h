@@ -56,8 +56,8 @@ struct ResidencyOptions {
   std::uint64_t buffers_before = 0;
   bool overflow_allowed = false;  ///< SUPERPIPE_OVERFLOW=allow
   bool record_timeline = false;   ///< SUPERPIPE_TIMELINE
-  /// Told of transfers, stalls, passes and what memory is in use; null: nobody is. Must outlive the
-  /// manager.
+  /// Told of transfers, stalls, passes and what memory is in use; null: nothing is. Must outlive
+  /// the manager.
   TraceRecorder* trace = nullptr;
   /// SUPERPIPE_HEADROOM: bytes of the budget that are kept free for what the driver takes unasked.
   /// Without a budget it only says how much may be allocated between two samples.

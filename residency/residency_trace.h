@@ -21,7 +21,7 @@ namespace superpipe {
 
 /// Numbers the transfers of one manager, and tells its recorder of them as they begin and end.
 ///
-/// Who owns it asks the device about awaited() and then calls settle(). Not thread-safe. Events for
+/// Its owner asks the device about awaited() and then calls settle(). Not thread-safe. Events for
 /// which there is no host memory are left out.
 class ResidencyTrace {
  public:
@@ -50,7 +50,7 @@ class ResidencyTrace {
   }
   void add(TimePoint now, const TracePass& pass) noexcept { recorder_.add(now, pass); }
 
-  /// Tells budget and memory where they have changed, memory at most once in kMemoryInterval but
+  /// Tells budget and memory where they have changed, memory at most once in kMemoryInterval unless
   /// `at_once`.
   void note(TimePoint now, const TraceBudget& budget, const TraceMemory& memory,
             bool at_once = false) noexcept {

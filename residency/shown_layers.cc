@@ -54,7 +54,7 @@ void ShownLayers::look() noexcept try {
   const ManagerLock lock(core_.mutex);
   adopt(*std::move(grouping));
 } catch (const std::bad_alloc&) {
-  // Who looks next tries again.
+  // The next look tries again.
 }
 
 std::optional<ShownLayers::Grouping> ShownLayers::begin() {
@@ -101,7 +101,7 @@ void ShownLayers::group(Grouping& grouping) {
 }
 
 void ShownLayers::adopt(Grouping&& grouping) {
-  // One layer alone tells nobody anything.
+  // One layer alone tells nothing.
   if (grouping.layers < 2 || (grouping.only_jumped && covers(grouping))) return;
   members_ = std::move(grouping.members);
   layers_ = grouping.layers;

@@ -1,4 +1,4 @@
-// How much of each layer is on the device, for those who look while the program runs.
+// How much of each layer is on the device, to be looked at while the program runs.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ namespace superpipe {
 /// The layers of policies that learn some, and under the others those of a pass that was seen: the
 /// typical_pass() of the last ones.
 ///
-/// Such a pass is grouped when somebody looks, and the layers are kept, so that two looks show the
-/// same ones. It is done again when passes have become twice as many, for the first ones may lack
-/// buffers of the others or be no real passes; when a part of the layers' buffers is gone; and when
-/// policy lost its place in the past, in which case other layers take the place of those that there
-/// are only where the pass names much that is not in these. At most once in eight passes, after
-/// the first ones. Layers of which most is gone are not shown.
+/// Such a pass is grouped at a look, and the layers are kept, so that two looks show the same ones.
+/// It is done again when passes have become twice as many, for the first ones may lack buffers of
+/// the others or be no real passes; when a part of the layers' buffers is gone; and when policy
+/// lost its place in the past, in which case other layers take the place of those that there are
+/// only where the pass names much that is not in these. At most once in eight passes, after the
+/// first ones. Layers of which most is gone are not shown.
 ///
 /// A launch is told nothing of this, and costs what it costs without. A part of the manager.
 class ShownLayers {

@@ -20,7 +20,7 @@ bool StockRounds::run() noexcept {
     const Unlocked unlocked(core_.mutex);
     stocked = core_.host.stock(*size);
   }
-  // Who lacked another one meanwhile has woken nobody.
+  // A thread that lacked another slab meanwhile has woken nothing.
   return stocked || core_.host.lacking().has_value();
 }
 
@@ -34,7 +34,7 @@ std::chrono::nanoseconds StockRounds::longest_rest() const {
   return rest;
 }
 
-// Unpins one slab that nobody has asked for, if the device is idle.
+// Unpins one slab that nothing has asked for, if the device is idle.
 void StockRounds::unpin() noexcept {
   const auto begin = core_.now();
   const auto expiry = core_.host.next_expiry();

@@ -20,7 +20,7 @@ namespace superpipe {
 
 /// Keeps a slab in stock of each size that is asked for again and again, so that an eviction does
 /// not wait while one is pinned; computes the digests of what the program has written to slabs
-/// (HostDigests) while there is nothing to pin; and unpins those that nobody has asked for in a
+/// (HostDigests) while there is nothing to pin; and unpins those that nothing has asked for in a
 /// long time (IdlePatience), one at a time. A driver that unpins waits for all work of its context,
 /// and may hold a lock meanwhile that every other call needs: a kernel that waits for the host
 /// would never end. So a slab stays pinned as long as the device is not known to be idle. A part of
@@ -40,13 +40,13 @@ class StockRounds : public WorkerRounds {
         uses_(uses),
         digests_(digests) {}
 
-  /// @return whether a slab was pinned, or may have to be, or a digest was computed. Who has
-  /// unpinned one rests.
+  /// @return whether a slab was pinned, or may have to be, or a digest was computed. A round that
+  /// has unpinned one is followed by a rest.
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override { return false; }
   [[nodiscard]] bool is_awaited() const override { return false; }
   /// Until a slab has been idle for too long and may be unpinned, or what was written has been
-  /// quiet for long enough; if there is neither, until somebody wakes the thread.
+  /// quiet for long enough; if there is neither, until the thread is woken.
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 
  private:

@@ -1,4 +1,4 @@
-// What the user should know once, kept until nobody holds the manager's mutex.
+// What the user should know once, kept until no thread holds the manager's mutex.
 #pragma once
 
 #include <new>

@@ -21,7 +21,7 @@ void Worker::main() {
   const ManagerLock lock(mutex_);
   while (!ended_) {
     const auto rest = rest_after(rounds_->run());
-    // A round opens the mutex: the end may have come in it, and nobody will tell again.
+    // A round opens the mutex: the end may have come in it, and is not told again.
     if (rest && !ended_) mutex_.wait_for(work_, *rest);
   }
 }
@@ -51,7 +51,8 @@ bool Worker::run_once() noexcept {
 
 void Worker::end() noexcept {
   ended_ = true;
-  // In the child of a fork nobody waits, and the notification itself could wait for who did.
+  // In the child of a fork no thread waits, and the notification itself could wait for threads that
+  // waited in the parent.
   if (is_owner()) work_.notify_all();
 }
 

@@ -34,15 +34,15 @@ class WorkerClock {
   virtual ~WorkerClock() = default;
   /// There is work: a thread that rests would begin a round now.
   virtual void wake() noexcept = 0;
-  /// A round begins. It runs on the stack of who waits for the worker or asked for the round, but
-  /// its time is the worker's.
+  /// A round begins. It runs on the stack of the thread that waits for the worker or asked for the
+  /// round, but its time is the worker's.
   virtual void begin_round() noexcept = 0;
   /// The round has ended. A thread would rest for `rest` unless it is woken; zero: it would not.
   virtual void end_round(std::chrono::nanoseconds rest) noexcept = 0;
 };
 
 /// Runs rounds on a thread of its own, started when first needed, or, without a thread, on the
-/// threads of those who wait.
+/// threads that wait.
 class Worker {
  public:
   /// `name`: the thread's (OwnThread::start()). `has_thread`: false for deterministic tests.
@@ -62,8 +62,8 @@ class Worker {
   bool wake() noexcept REQUIRES(manager_lock);
 
   /// Has a round run soon, for a thread that waits for what rounds do and has nothing new for them.
-  /// It wakes only a worker that would not look soon by itself: each round tells those who wait,
-  /// and if they woke the worker in turn, the two would wake each other without end.
+  /// It wakes only a worker that would not look soon by itself: each round tells the threads that
+  /// wait, and if they woke the worker in turn, the two would wake each other without end.
   /// @return as wake().
   bool wake_unless_pending() noexcept REQUIRES(manager_lock) { return is_pending_ || wake(); }
 

@@ -66,7 +66,7 @@ void Admission::let_others_go() {
     const bool requested =
         lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
     const bool moves = core_.coming() > Bytes{} || core_.has_unsettled_pieces();
-    if (lacks && !requested && !moves) return;  // nobody else can go
+    if (lacks && !requested && !moves) return;  // nothing else can go
     if (core_.wait_change(deadline)) continue;
     core_.limit_lowered = false;
     if (!core_.stopped && !core_.abandoned) warn_not_lowered();
@@ -106,7 +106,7 @@ Admission::Attempt Admission::begin(const WorkingSet& set) const {
           patience_step, core_.counters.errors,          tuning::kAdmissionFullDevices + pieces};
 }
 
-// Demands each piece that is out and that nobody has demanded yet.
+// Demands each piece that is out and that nothing has demanded yet.
 // @return why an earlier demand failed, if that is final.
 Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Attempt& attempt) {
   Missing missing;
@@ -428,7 +428,7 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
       const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
       const bool chosen =
           excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
-      // Nobody can go, and nothing is on its way.
+      // Nothing can go, and nothing is on its way.
       if (!chosen && core_.coming() == Bytes{} && !core_.has_unsettled_pieces()) break;
       const auto until = impatient ? deadline : std::min(deadline, begun + patience);
       if (!core_.wait_change(until) && core_.now() >= deadline) break;

@@ -25,7 +25,7 @@ class Turn;
 struct WorkingSet {
   std::span<const BufferId> buffers;
   KernelId kernel{};  ///< of a launch; KernelId{}: another operation
-  /// A part of it can be left out, so that nobody need be told if it is too large.
+  /// A part of it can be left out, so that the user need not be told if it is too large.
   bool may_shrink = false;
   /// Of the stream that it is submitted to; kNoSlot: of none.
   Slot slot = kNoSlot;
@@ -50,7 +50,7 @@ class Admission {
   Status bring_in(const WorkingSet& set, const Decision& decision) REQUIRES(manager_lock);
 
   /// Takes back what a failed operation asked for. A fetch that has begun goes on, but its outcome
-  /// is not told to whoever names the buffer next.
+  /// is not told to the operation that names the buffer next.
   void give_up(const WorkingSet& set) noexcept REQUIRES(manager_lock);
 
   /// Says why `set` is not brought in. @return kWorkingSetTooLarge. Throws std::bad_alloc.

@@ -54,7 +54,7 @@ class DeviceLedger {
     ++moving_;
     ++page_changes_;
   }
-  /// `destroyed`: false leaves the page counted, for nobody knows what became of it.
+  /// `destroyed`: false leaves the page counted, for it is not known what became of it.
   void end_destruction(Bytes size, bool destroyed) {
     vacating_ -= size;
     if (destroyed) pages_ -= size;

@@ -20,7 +20,7 @@ namespace superpipe {
 /// the headroom wait until the room has not shrunk for a second, so that a neighbour that allocates
 /// and frees little moves nothing.
 ///
-/// Pure but for its state; not thread-safe: under the manager's mutex.
+/// Pure except for its state; not thread-safe: under the manager's mutex.
 class DevicePressure {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -138,7 +138,7 @@ double share_of(std::uint64_t launch, std::uint64_t furthest, std::uint64_t pres
 
 // A buffer that goes though it is needed sooner crosses the link more often, by as much as it is
 // needed sooner. So the slower the link, the sooner it is worthwhile to pin a slab instead. `link`:
-// bytes a second; 0: nobody knows.
+// bytes a second; 0: not known.
 double least_share_for_slab(double link) {
   return link > 0 ? std::max(tuning::kVictimShareForSlab, 1 - link / tuning::kPinning)
                   : tuning::kVictimShareForSlab;
@@ -185,7 +185,7 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
   PagesLacking pages = still_lacking(terms.pages);
   PagesLacking largest = pages;
   largest.keep_largest();
-  // Plain last use has nothing but its order to go by.
+  // Plain last use has only its order to go by.
   if (!policy.foresees()) pages.keep_largest();
   bool only_largest = terms.pages.is_any() || !policy.foresees();
   std::size_t candidates = 0;
@@ -332,7 +332,7 @@ std::optional<PieceId> EvictionQueue::take_next() {
       if (waiting != it->events.end()) incomplete = waiting->get();
     } else if (complete.ok() && !is_void(*it)) {
       waits = !can_write_back(id, refused);
-      // Nobody counts on its page any more.
+      // Nothing counts on its page any more.
       if (waits && holds_its_ticket(*it)) core_.tell_vacating(id, false);
     }
     const bool expired = core_.now() - it->since > core_.options.wait_limit;

@@ -20,9 +20,9 @@ namespace superpipe {
 
 /// Requests evictions, revokes them, and tells which one can be carried out.
 ///
-/// An eviction holds a ticket of its piece. Whoever uses the buffer again revokes the tickets of
-/// its pieces, and the evictions are void. A part of the manager, under its mutex; waits on
-/// nothing.
+/// An eviction holds a ticket of its piece. An operation that uses the buffer again revokes the
+/// tickets of its pieces, and the evictions are void. A part of the manager, under its mutex; waits
+/// on nothing.
 class EvictionQueue {
  public:
   EvictionQueue(ResidencyCore& core, StreamMarker& streams, ContentMover& mover,
@@ -115,7 +115,7 @@ class EvictionQueue {
     kComplete,    ///< events lie behind all uses
     kRecordable,  ///< they will, once the ends of some streams are marked
     kEnding,      ///< a stream is being destroyed, and its last event is about to be recorded
-    kImpossible,  ///< a use was on a stream that nobody but its own thread can mark
+    kImpossible,  ///< a use was on a stream that only its own thread can mark
   };
   Coverage coverage_of(const Buffer& buffer, std::vector<EventRef>& events,
                        std::uint64_t& to_record) const REQUIRES(manager_lock);

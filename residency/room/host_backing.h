@@ -16,11 +16,11 @@ namespace superpipe {
 /// Sets host memory aside for buffers, from when the live ones no longer fit the device together.
 ///
 /// Until then none has to leave, and none needs any. From then on a live buffer is *backed*, so
-/// that it can leave at any time, or *stays* on the device, as those do that are pinned for good
-/// wherever there is room for them. So a program may have as much as the
-/// device and the host store hold together, but for a part of the device that is kept for what
-/// comes and goes. Host memory that comes free is not handed to what stays, or a program that frees
-/// a buffer and makes it anew in each pass might not get it again.
+/// that it can leave at any time, or *stays* on the device, as those do that are pinned for ever
+/// wherever there is room for them. So a program may have as much as the device and the host store
+/// hold together, except a part of the device that is kept for what comes and goes. Host memory
+/// that comes free is not handed to what stays, or a program that frees a buffer and makes it anew
+/// in each pass might not get it again.
 ///
 /// A part of the manager: all calls are serialised by its mutex, and none calls the device.
 class HostBacking {
@@ -47,7 +47,7 @@ class HostBacking {
     return Bytes{(granules - (granules + 3) / 4) * granule.count()};
   }
 
-  /// The live buffers exceed `limit` bytes of pages, or are about to: all are backed, but for some
+  /// The live buffers exceed `limit` bytes of pages, or are about to: all are backed, except some
   /// that stay. O(buffers). @return false if host memory is too short for that.
   bool shrink_to(Bytes limit) REQUIRES(manager_lock);
   [[nodiscard]] bool has_begun() const REQUIRES(manager_lock) { return has_begun_; }

@@ -40,7 +40,7 @@ bool LeftOutBuffers::may_return(BufferId id) noexcept {
       complete = core_.events.is_complete(oldest);
     }
     if (complete.ok() && !*complete) return false;
-    // An event that the device tells nothing of never completes for anybody.
+    // An event of which the device tells nothing never becomes known to have completed.
     const bool was_there = std::erase(buffer.rare->left_out_until, oldest) > 0;
     if (!complete.ok() && was_there) {
       ++core_.counters.errors;

@@ -15,8 +15,9 @@ namespace superpipe {
 ///
 /// A kernel that uses such a buffer all the same shall fault: it may neither read a page whose
 /// content is still arriving nor what another buffer has at the address. So until the launch has
-/// completed, nothing of the buffer comes in, policy wants nothing of it, and if it is freed, its
-/// address and pages are nobody's. Where nothing marks the end of a launch, that is for good.
+/// completed, nothing of the buffer comes in, policy wants nothing of it, and if it is freed,
+/// nothing else gets its address and pages. Where nothing marks the end of a launch, that never
+/// ends.
 ///
 /// A part of the manager, under its mutex.
 class LeftOutBuffers {

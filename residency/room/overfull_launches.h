@@ -11,8 +11,8 @@ namespace superpipe {
 
 /// Finds *suspects* among the buffers that only words of a launch's structs name: such words were
 /// the same at the launch of the kernel before, although its operands, which certain words name,
-/// were others. Who fills a struct for each call writes what belongs to the operands; what stays
-/// the same was there before.
+/// were others. A program that fills a struct for each call writes what belongs to the operands;
+/// what stays the same was there before.
 ///
 /// Only a guess: a kernel may well use one buffer in each launch. It is asked about launches alone
 /// that cannot have all they name, and knows of no others. An identifier may have become another

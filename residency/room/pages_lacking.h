@@ -11,7 +11,7 @@
 
 namespace superpipe {
 
-/// The sizes of the pages that somebody lacks, so that victims with such pages can be preferred: a
+/// The sizes of the pages that are lacking, so that victims with such pages can be preferred: a
 /// page of another size has to be destroyed, and one of the right size created in its stead.
 ///
 /// A launch may lack pages of several sizes at once: buffers end in pieces of sizes of their own.

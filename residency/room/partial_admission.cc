@@ -57,7 +57,8 @@ Status PartialAdmission::keep_what_fits(const Request& request, const Decision& 
   while (status == Status::kWorkingSetTooLarge && kept > certain) {
     admission_.give_up({buffers.first(kept), kernel});
     kept = leave_out(buffers.first(kept), certain, kernel);
-    // Not all words of a launch are left over, unless that is known of each.
+    // Hardly all words of a launch are left over: it goes on without any buffer only if each is a
+    // suspect.
     const bool is_refused = kept == 0 && !std::ranges::all_of(buffers, is_suspect);
     status = is_refused ? admission_.refuse({buffers, kernel})
                         : admission_.bring_in({buffers.first(kept), kernel, kept > certain,

@@ -1,4 +1,4 @@
-// How pass-through memory may change without anybody counting it.
+// How pass-through memory may change without being counted.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,7 @@ bool PassthroughLedger::settle(Bytes own, Bytes used, bool was_quiet) noexcept {
   known_ = sampled_ - counted_;
   is_guessed_ = !was_quiet;
   misses_ = 0;
-  // Whoever tells it may round to other blocks.
+  // The source of `own` may round to other blocks.
   const Bytes off = std::max(before, sampled_) - std::min(before, sampled_);
   if (off > block_ * tuning::kGuessMostBlocksOff) {
     own_interval_ = tuning::kOwnShortestInterval;

@@ -31,16 +31,16 @@ namespace superpipe {
 ///     and up to tuning::kMostRounding if it noted none. The rest belongs to other processes.
 ///   - Shrinking is its own if it noted frees. If it noted none, at most the part of its share that
 ///     it never counted can have shrunk. The rest belongs to other processes.
-/// What belongs to other processes is charged to nobody. A process that shrinks while this one
-/// frees makes the estimate too low for the rest of the run: then less is kept free than was
-/// promised, where an estimate too high would refuse launches that have room. So where somebody
-/// tells what this process has, and the sample had to guess, that is asked for once in a while, and
-/// before anything is refused (wants_own(), settle()).
+/// What belongs to other processes is not charged. A process that shrinks while this one frees
+/// makes the estimate too low for the rest of the run: then less is kept free than was promised,
+/// where an estimate too high would refuse launches that have room. So where something tells what
+/// this process has, and the sample had to guess, that is asked for once in a while, and before
+/// anything is refused (wants_own(), settle()).
 ///
 /// begin_allocation(), end_allocation(), begin_foreseen(), end_foreseen(), begin_change(),
-/// end_change() and admits() may be called from any thread at any time, and wait for nobody.
-/// Everything else is serialised by the caller.
-/// Calls neither a device nor a clock. Source: docs/design.md, "Invariants", I4.
+/// end_change() and admits() may be called from any thread at any time, and wait for nothing.
+/// Everything else is serialised by the caller. Calls neither a device nor a clock. Source:
+/// docs/design.md, "Invariants", I4.
 class PassthroughLedger {
  public:
   /// How much it matters to know what this process has, which takes long to find out.
@@ -62,7 +62,7 @@ class PassthroughLedger {
   void set_budget(Bytes budget) noexcept;
   [[nodiscard]] std::optional<Bytes> budget() const noexcept { return budget_; }
 
-  /// The device held `used` bytes before there was a page of ours: these are nobody's. `own` of
+  /// The device held `used` bytes before there was a page of ours: these are not charged. `own` of
   /// them were this process's, if that is known.
   void start(Bytes used, std::optional<Bytes> own = std::nullopt) {
     baseline_ = used;
@@ -116,7 +116,7 @@ class PassthroughLedger {
   /// The call has `taken` them, or failed.
   void end_foreseen(Bytes size, bool taken) noexcept {
     if (taken) taken_.fetch_add(size.count(), std::memory_order_acq_rel);
-    // Only now: who adds them up may find them twice, and never not at all.
+    // Only now: a thread that adds them up may find them twice, but never misses them.
     foreseen_.fetch_sub(size.count(), std::memory_order_release);
   }
 
@@ -232,14 +232,15 @@ class PassthroughLedger {
   bool settle(Bytes own, Bytes used, bool was_quiet) noexcept;
   /// What was settled may be too much: it is asked for again soon.
   void ask_own_soon() noexcept { own_interval_ = tuning::kOwnShortestInterval; }
-  /// Nobody told it. If that is so several times in a row it is not asked for any more.
+  /// What this process has was not told. If that is so several times in a row it is not asked for
+  /// any more.
   void miss_own() noexcept {
     if (++misses_ >= tuning::kOwnMostMisses) own_baseline_.reset();
   }
 
   /// The device did not answer; what the sample began with counts on.
   void give_up_sample(const Sample& sample, TimePoint now) noexcept;
-  /// The device cannot be asked now. It may be stuck, and whoever asks waits for it: the next
+  /// The device cannot be asked now. It may be stuck, and a thread that asks waits for it: the next
   /// sample is not due before the longest interval has passed.
   void put_off_sample(TimePoint now) noexcept {
     sampled_at_ = now + (tuning::kSampleLongestInterval - tuning::kSampleShortestInterval);

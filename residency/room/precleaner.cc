@@ -71,7 +71,7 @@ bool Precleaner::may_fit() const {
   return was_raised && !core_.ledger.is_under_pressure();
 }
 
-// Whether copies ahead of need hold up nobody.
+// Whether copies ahead of need hold up nothing.
 bool Precleaner::is_time() {
   const auto is_idle = [&]() REQUIRES(manager_lock) {
     return evictions_.empty() && !evictor_.is_pending() && core_.fetches.empty();

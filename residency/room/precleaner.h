@@ -25,12 +25,12 @@ namespace superpipe {
 ///
 /// What a program loads to the device is on the device alone. So the first pass has to write back
 /// what leaves, and what comes waits for that. Copied before, it leaves at once, unless it was
-/// changed, which a digest tells. One piece at a time: it is not mapped meanwhile (I2), and whoever
-/// wants it waits for that copy. Takes slabs that its buffer has, or that were pinned ahead for
-/// evictions.
+/// changed, which a digest tells. One piece at a time: it is not mapped meanwhile (I2), and an
+/// operation that wants it waits for that copy. Takes slabs that its buffer has, or that were
+/// pinned ahead for evictions.
 ///
 /// Begins while everything fits still: what was recorded says that it will not. If the budget was
-/// raised since, nobody knows that, and it waits until something has to go (I6).
+/// raised since, that is not known any more, and it waits until something has to go (I6).
 ///
 /// A part of the manager, under its mutex, which it opens for calls of the device. Waits on
 /// nothing.

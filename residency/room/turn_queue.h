@@ -3,10 +3,10 @@
 
 namespace superpipe {
 
-/// Gives the turn to those who ask for it in the order in which they asked.
+/// Gives the turn to the operations that ask for it, in the order in which they asked.
 ///
-/// Not thread-safe: under the manager's mutex, which those who wait open between two asks.
-/// Allocates nothing: the places in the queue are on the stacks of those who wait.
+/// Not thread-safe: under the manager's mutex, which the threads that wait open between two asks.
+/// Allocates nothing: the places in the queue are on the stacks of these threads.
 class TurnQueue {
  public:
   /// A place in the queue; stays where it is while it is in it.

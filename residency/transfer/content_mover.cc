@@ -15,9 +15,9 @@ namespace superpipe {
 
 namespace {
 
-// A fetch of the whole slab comes after the writes to it, and whoever comes next waits for that
-// fetch. Beside a fetch of a part, only operations that are known to be over are forgotten: other
-// parts may still have to wait for them.
+// A fetch of the whole slab comes after the writes to it, and what comes next waits for that fetch.
+// Beside a fetch of a part, only operations that are known to be over are forgotten: other parts
+// may still have to wait for them.
 void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
   if (buffer.pieces.size() == 1) {
     buffer.host.forget_writes();
@@ -26,7 +26,7 @@ void forget_writes(Buffer& buffer) REQUIRES(manager_lock) {
   }
 }
 
-// Notes that a digest reads a page which somebody else fills once `vacated` has completed.
+// Notes that a digest reads a page which another piece fills once `vacated` has completed.
 void overtake(RecordedEvent& digest, const EventRef& vacated) {
   if (digest.is_overtaken) return;
   digest.is_overtaken = true;
@@ -176,7 +176,7 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
     ++core_.counters.errors;
     return prepared;
   }
-  // What the calls need of the buffer: nobody else changes it while content moves.
+  // What the calls need of the buffer: nothing else changes it while content moves.
   const auto place = place_of(buffer, id.index, page);
   const Bytes visible = buffer.content_of(id.index);
   PageMover::Content content;
@@ -403,7 +403,7 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
     slab = core_.host.acquire(backing, zeroed, user);
   }
   buffer.host.is_mapping = false;
-  // Those who wait for more than the end of this attempt are told once it has come to something.
+  // Threads that wait for more than the end of this attempt are told once it has come to something.
   if (slab.status() != Status::kNotYet) core_.announce_to_waiters();
   if (slab.ok()) {
     buffer.host.slab = *slab;

@@ -78,7 +78,7 @@ class ContentMover {
   /// have completed, as far as events mark their ends. Asks the device. Opens the mutex.
   bool awaits_operations(const HostCopy& copy, bool writes_only) noexcept REQUIRES(manager_lock);
 
-  /// Gets the buffer its slab, if it has none. REQUIRES: nobody else is getting it
+  /// Gets the buffer its slab, if it has none. REQUIRES: nothing else is getting it
   /// (host.is_mapping). @return kOutOfHostMemory, kDeviceError; kNotYet: HostStore::acquire().
   Status ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user = HostStore::User::kEviction)
       REQUIRES(manager_lock);

@@ -22,8 +22,9 @@ namespace superpipe {
 /// Enqueues digests on a stream of its own, so that they wait for no copy and end in the order in
 /// which they began.
 ///
-/// Not thread-safe but for what says so: for the worker alone and, once that has ended, for who
-/// stops it. Calls the device without a lock and waits for no work of the program.
+/// Not thread-safe, except where a function says so: for the worker alone and, once that has ended,
+/// for the thread that stops it. Calls the device without a lock and waits for no work of the
+/// program.
 class Digester {
  public:
   /// Digests that may be under way at once.

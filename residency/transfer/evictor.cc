@@ -12,7 +12,7 @@ namespace superpipe {
 
 namespace {
 
-// A write-back to the whole slab comes after the operations on it, and whoever comes next waits for
+// A write-back to the whole slab comes after the operations on it, and what comes next waits for
 // that write-back. Beside one to a part, only operations that are known to be over are forgotten:
 // other parts may still have to wait for them.
 void forget_operations(Buffer& buffer) REQUIRES(manager_lock) {
@@ -309,7 +309,7 @@ bool Evictor::settle_precleaning() noexcept {
   return true;
 }
 
-// Nobody needs the digest any more, but its slot serves another one when it has ended. It began
+// Nothing needs the digest any more, but its slot serves another one when it has ended. It began
 // before all that are pending.
 void Evictor::leave_to_end(const Precleaning& over) noexcept {
   try {
@@ -372,8 +372,8 @@ Piece* Evictor::holder_of(const Pending& pending) const {
   return piece.digest_ticket == pending.ticket ? &piece : nullptr;
 }
 
-// Whether nobody who was given the page since can have filled it before the digest ended, which it
-// has by now.
+// Whether no piece that was given the page since can have filled it before the digest ended. The
+// digest has ended by now.
 bool Evictor::is_of_one_owner(const RecordedEvent& digest) {
   if (!digest.is_overtaken) return true;
   const EventRef vacated = digest.overwritten_after;

@@ -31,9 +31,9 @@ namespace superpipe {
 /// changed twice in a row is not waited for any more, until a digest finds it unchanged. Where the
 /// device computes no digests, each piece that leaves is written back.
 ///
-/// A fresh piece, which nothing that is known of has written, may have been written through a
-/// pointer that nobody saw. So it is dropped only if its digest is that of zeros, and reads as zero
-/// when it comes back; else it is written back.
+/// A fresh piece, which nothing is known to have written, may have been written through a pointer
+/// that nothing of ours saw. So it is dropped only if its digest is that of zeros, and reads as
+/// zero when it comes back; else it is written back.
 ///
 /// A part of the manager, under its mutex, which it opens for each call of the device. Waits for no
 /// work of the program: write-backs and digests are enqueued, and events mark their ends. It may
@@ -76,7 +76,7 @@ class Evictor {
 
   /// Whether digests are under way.
   [[nodiscard]] bool is_pending() const REQUIRES(manager_lock) { return !pending_.empty(); }
-  /// REQUIRES: no digest is under way, or nobody will ask for it.
+  /// REQUIRES: no digest is under way, or nothing will ask for it.
   void clear() REQUIRES(manager_lock) {
     pending_.clear();
     spare_.clear();
@@ -90,7 +90,7 @@ class Evictor {
   struct Pending {
     PieceId piece;
     std::uint64_t generation;
-    std::uint64_t ticket;  ///< 0: nobody needs it
+    std::uint64_t ticket;  ///< 0: nothing needs it
     Digester::Slot slot;
     EventRef done;
     /// Of what the slab had before, if that was known; of zeros, if `of_fresh`.
@@ -119,7 +119,7 @@ class Evictor {
     kKnow,    ///< to be compared with at the next eviction
     kZeros,   ///< whether a fresh piece may be dropped
   };
-  /// What the calls of an eviction need to know of the piece: nobody else changes it meanwhile.
+  /// What the calls of an eviction need to know of the piece: nothing else changes it meanwhile.
   struct Plan {
     ResidencyCore::Clock::time_point begun;
     Purpose purpose;

@@ -19,8 +19,8 @@ namespace superpipe {
 /// passes. So it tells how long the link may rest without anything coming late.
 ///
 /// Launches that wait for fetches come later than they could, so that in the next pass there seems
-/// to be more time than there is; but who begins too late waits less than the time by which the
-/// pass was longer, so that this settles. Not thread-safe. Allocates nothing.
+/// to be more time than there is; but a launch whose fetch begins too late waits less than the time
+/// by which the pass was longer, so that this settles. Not thread-safe. Allocates nothing.
 class FetchPace {
  public:
   using TimePoint = LaunchTimes::TimePoint;
@@ -49,7 +49,7 @@ class FetchPace {
   [[nodiscard]] std::uint64_t completed() const { return completed_.launches(); }
 
   /// How long the link may rest, if it brings `link` bytes a second, so that all of `missing` comes
-  /// in time; 0 or less: it may not. nullopt: nobody knows yet. O(LaunchTimes::kSamples +
+  /// in time; 0 or less: it may not. nullopt: not known yet. O(LaunchTimes::kSamples +
   /// MissingBytes::kGroups).
   [[nodiscard]] std::optional<Duration> slack(const MissingBytes& missing, double link,
                                               TimePoint now) const {

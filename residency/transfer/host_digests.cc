@@ -11,9 +11,9 @@ namespace superpipe {
 
 namespace {
 
-// An event of which nobody knows yet whether it has completed, and behind which the piece's part of
-// the slab has its content; null: there is none. A fetch that was enqueued behind a write has made
-// that forgotten, but not its own end.
+// An event behind which the piece's part of the slab has its content, and of which it is not known
+// yet whether it has completed; null: there is none. Where a fetch was enqueued behind a write, the
+// write has been forgotten, but not the end of the fetch.
 EventRef first_unknown(const Buffer& buffer, const Piece& piece) REQUIRES(manager_lock) {
   for (const EventRef& event : {piece.ready, piece.write_back}) {
     if (event != nullptr && !event->is_known()) return event;
@@ -26,7 +26,7 @@ EventRef first_unknown(const Buffer& buffer, const Piece& piece) REQUIRES(manage
   return nullptr;
 }
 
-// Whether nobody will ever know when an operation that writes to the slab has ended.
+// Whether the slab is written to by an operation of which the end will never be known.
 bool has_endless_write(const Buffer& buffer) REQUIRES(manager_lock) {
   return std::ranges::any_of(buffer.host.operations, [](const HostOperation& operation) {
     return operation.writes && operation.done == nullptr;
@@ -64,7 +64,7 @@ bool HostDigests::run() noexcept {
 bool HostDigests::begin_next() noexcept {
   for (int looks = 0; looks < tuning::kHostDigestMostLooks && !waiting_.empty(); ++looks) {
     if (core_.now() - waiting_.front().since < kQuiet) return false;
-    // The mutex is opened: others may put pieces behind it, and nobody takes it.
+    // The mutex is opened: other threads may put pieces behind it, and none takes it.
     const Readiness readiness = readiness_of(waiting_.front());
     const Waiting first = waiting_.front();
     if (readiness == Readiness::kLater) {
@@ -91,14 +91,14 @@ Buffer* HostDigests::live(const Waiting& waiting) const {
   return lives ? &buffer : nullptr;
 }
 
-// Whether somebody may be about to write to the piece's part of the slab, or the page may have what
-// the slab has not.
+// Whether something may be about to write to the piece's part of the slab, or the page may have
+// what the slab has not.
 bool HostDigests::is_worked_on(const Buffer& buffer, const Piece& piece) {
   const bool is_half_way = piece.is_out() && !piece.is_on_host();
   return buffer.host.is_busy() || piece.is_moving() || is_half_way;
 }
 
-// Whether the piece's part of the slab has what the program has written there, and nobody may be
+// Whether the piece's part of the slab has what the program has written there, and nothing can be
 // writing to it. Asks the device about each event once, and opens the mutex for that: says kNow
 // only after a look at all of it under the mutex.
 HostDigests::Readiness HostDigests::readiness_of(const Waiting& waiting) noexcept try {
@@ -123,7 +123,8 @@ HostDigests::Readiness HostDigests::readiness_of(const Waiting& waiting) noexcep
   return Readiness::kLater;  // the device could not even say
 }
 
-// Reads on, unless somebody has written to the piece since, or is about to. @return whether it did.
+// Reads on, unless something has written to the piece since, or is about to.
+// @return whether it did.
 bool HostDigests::step(Begun& begun) noexcept {
   const PieceId id = begun.piece.piece;
   const auto counts = [&]() REQUIRES(manager_lock) {

@@ -26,7 +26,7 @@ namespace superpipe {
 /// tells what the slab has. When it left the device for the first time it would be written back,
 /// changed or not. So the stocker's thread computes the digest of each piece that was filled there,
 /// once nothing works on it, while there is nothing to pin. Neither the device nor the program
-/// waits for that, but for who writes to the same piece just then.
+/// waits for that, except a thread that writes to the same piece just then.
 ///
 /// A part of the manager, under its mutex, which it opens while it reads. Waits on nothing.
 class HostDigests {
@@ -41,7 +41,7 @@ class HostDigests {
   explicit HostDigests(ResidencyCore& core) : core_(core) {}
 
   /// An operation of the program is about to write to the piece's part of the slab: it has pinned
-  /// that, and nobody reads it. Without host memory to note it, nobody will know the digest.
+  /// that, and nothing reads it. Without host memory to note it, the digest will not be known.
   void note_write(PieceId id) noexcept REQUIRES(manager_lock);
 
   /// Does one step. For the stocker alone. @return whether there was one to do.

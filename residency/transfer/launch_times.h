@@ -18,7 +18,7 @@ class LaunchTimes {
   using TimePoint = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::nanoseconds;
 
-  /// There have been `launches` by `now`. A pass has `pass` of them; 0: nobody knows. To be called
+  /// There have been `launches` by `now`. A pass has `pass` of them; 0: not known. To be called
   /// often: what comes between two calls is taken to have come evenly.
   void note(TimePoint now, std::uint64_t launches, std::uint64_t pass) {
     if (launches < launches_) count_ = 0;  // it is another policy that counts
@@ -92,7 +92,7 @@ class LaunchTimes {
   }
 
  private:
-  /// Samples of a pass, but for three at each pause, of which a pass has at most as many.
+  /// Samples of a pass, without the three at each pause. A pass has at most as many pauses.
   static constexpr std::uint64_t kSamplesOfPass = 64;
   static constexpr std::size_t kSamples = 1024;
 
@@ -117,7 +117,7 @@ class LaunchTimes {
 
   std::uint64_t pass_ = 0;
   std::uint64_t launches_ = 0;
-  TimePoint seen_at_;   ///< when there were first so many, as far as anybody looked
+  TimePoint seen_at_;   ///< when there were first so many, as far as note() was told
   TimePoint still_at_;  ///< and when there were still no more
   std::array<Sample, kSamples> samples_{};
   std::size_t count_ = 0;  ///< of samples that were ever taken

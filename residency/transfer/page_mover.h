@@ -19,9 +19,9 @@ namespace superpipe {
 ///
 /// A kernel may use an address through a pointer that nothing of ours has seen, and waits for no
 /// event of ours then. So a page is not mapped while a copy of ours writes it, and it is unmapped
-/// before one reads it: what a kernel wrote behind the copy would be lost. Nothing of a page that
-/// comes is told to anyone here, and whoever calls sees to it that the events of all uses have
-/// completed before a page is taken.
+/// before one reads it: what a kernel wrote behind the copy would be lost. The mover tells no other
+/// part of a page that comes, and the caller sees to it that the events of all uses have completed
+/// before a page is taken.
 ///
 /// Enqueues, and waits for nothing. For the caller's thread: holds no lock, and keeps nothing from
 /// one call to the next; digests are for the worker alone (Digester).

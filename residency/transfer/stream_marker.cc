@@ -105,7 +105,7 @@ StreamMarker::OperationEnd StreamMarker::mark_operation(StreamHandle stream, Slo
   }
   const std::uint64_t seq = ++core_.seq;
   if (event == nullptr) ++core_.counters.errors;
-  // A per-thread stream has no other threads; nobody else has the event yet.
+  // A per-thread stream has no other threads, and nothing else has the event yet.
   if (event != nullptr && stream == kPerThreadStream && slot != StreamTable::kShared) {
     event->seq = seq;
   }

@@ -69,7 +69,7 @@ class TransferEngine {
   struct Apart {
     StreamHandle stream{};  ///< created when it is needed first
     EventRef last;          ///< null: it is idle
-    bool is_lost = false;   ///< nobody knows when its last fetch ends
+    bool is_lost = false;   ///< it is not known when its last fetch ends
   };
 
   Apart* idle_apart();
@@ -93,7 +93,7 @@ class TransferEngine {
   std::mutex ending_;
   /// Of what was enqueued last, to the device, to the host and to fill; under ending_.
   std::array<EventRef, 3> ends_;
-  bool is_lost_ = false;  ///< nobody knows when a transfer of these ends; under ending_
+  bool is_lost_ = false;  ///< it is not known when a transfer of these ends; under ending_
 };
 
 }  // namespace superpipe

@@ -41,7 +41,7 @@ class TransfersUnderWay {
   void note_eviction(Bytes written) { written_[evictions_++ % kLastEvictions] = written; }
 
   /// Whether the link is busy for a while even if nothing more begins, where content may take
-  /// `room` on the device, and the link brings `link` bytes a second (0: nobody knows).
+  /// `room` on the device, and the link brings `link` bytes a second (0: not known).
   [[nodiscard]] bool is_enough(Bytes room, double link, TimePoint now) const {
     if (is_followed_by_long(link)) return outlasts_write_back(link, now - moved_);
     const Bytes enough = std::min(kEnoughBytes, Bytes{room.count() / kPartsOfRoom});
@@ -60,7 +60,7 @@ class TransfersUnderWay {
     return has_next() && takes_long(bytes_ - oldest_bytes(), link);
   }
 
-  /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: nobody knows.
+  /// What ends no sooner is stuck, where the link brings `link` bytes a second; 0: not known.
   /// REQUIRES: there is one.
   [[nodiscard]] std::chrono::nanoseconds longest_for_one(double link) const {
     constexpr auto kStuck = tuning::kLinkStuck;
@@ -72,7 +72,7 @@ class TransfersUnderWay {
   }
 
   /// Whether `bytes` alone keep the link busy for a while, where it brings `link` bytes a second;
-  /// 0: nobody knows, and they do not.
+  /// 0: that is not known, and they do not.
   [[nodiscard]] static bool takes_long(Bytes bytes, double link) {
     return link > 0 && static_cast<double>(bytes.count()) > tuning::kLinkLongSeconds * link;
   }

@@ -35,7 +35,7 @@ bool UseCompletion::advance() {
 bool UseCompletion::note_launch(Slot slot, std::span<const BufferId> buffers) {
   if (slot >= StreamTable::kShared) return false;
   StreamTable::Entry& entry = core_.streams.entry(slot);
-  // What was used since the last mark but one is in constant use: nobody will choose it.
+  // What was used since the last mark but one is in constant use: it will not be a victim.
   const std::size_t awaited = entry.awaited.size();
   const std::uint64_t last_but_one =
       awaited < 2 ? entry.completed : entry.awaited[awaited - 2]->seq;

@@ -12,12 +12,12 @@
 
 namespace superpipe {
 
-/// Keeps StreamTable's knowledge of what has completed up to date: who chooses a victim sees at
+/// Keeps StreamTable's knowledge of what has completed up to date: the choice of a victim sees at
 /// once whether its last use is over. The host may be a pass ahead of the device. So that buffers
 /// become known to be free one after the other, not all at its end, the end of each stream is
-/// marked again and again as work is submitted to it: by whoever looks (advance()), and, since a
-/// host that does not wait submits much work from one look to the next, by the launches themselves
-/// (note_launch()).
+/// marked again and again as work is submitted to it: by the thread that looks (advance()), and,
+/// since a host that does not wait submits much work from one look to the next, by the launches
+/// themselves (note_launch()).
 ///
 /// A part of the manager, under its mutex. Waits on nothing.
 class UseCompletion {
@@ -26,8 +26,9 @@ class UseCompletion {
 
   /// Asks the device about the events that are awaited, the earliest of each stream until one has
   /// not completed, and marks the end of each stream that was used since the last. One query and
-  /// one record for each such stream, and one query for each event that has completed. Tells those
-  /// who wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has completed.
+  /// one record for each such stream, and one query for each event that has completed. Tells the
+  /// threads that wait. Opens the mutex. Throws std::bad_alloc. @return whether any event has
+  /// completed.
   bool advance() REQUIRES(manager_lock);
   /// A launch on `slot` is about to use `buffers`. @return whether its end shall be marked, so that
   /// what is used until then becomes known to be free before what is used afterwards: where that
