@@ -1,4 +1,4 @@
-// A point of device work whose completion somebody will learn of.
+// A point of device work, and whether it is known to be complete.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace superpipe {
 
-/// Complete once the device has done all work up to a point. Whoever asks the device sets
+/// Complete once the device has done all work up to a point. The code that asks the device sets
 /// `complete`, which only ever goes from false to true.
 struct Completion {
   std::atomic<bool> complete{false};

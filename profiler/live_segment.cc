@@ -53,9 +53,9 @@ struct LiveLayout {
   std::uint64_t pages;
   std::uint64_t live;
 
-  /// A request. Who asks for a budget holds the file's lock, and before all else writes this and
-  /// counts `budget_asked` up. Who asks for anything adds one to `asked`, and waits on `answered`;
-  /// the process waits on `asked`.
+  /// A request. A command that asks for a budget holds the file's lock, and before all else writes
+  /// this and counts `budget_asked` up. A command that asks for anything adds one to `asked`, and
+  /// waits on `answered`; the process waits on `asked`.
   std::uint64_t requested_budget;
   std::uint32_t budget_asked;
   std::uint32_t budget_answered;  ///< the last `budget_asked` that is settled
@@ -176,8 +176,8 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& number) noexcept {
   return reinterpret_cast<std::uint32_t*>(&number);
 }
 
-// Adds one to `word` and wakes all who wait on it. The kernel does both, so that a word whose page
-// is gone is an error and not a signal. @return whether it could.
+// Adds one to `word` and wakes all threads that wait on it. The kernel does both, so that a word
+// whose page is gone is an error and not a signal. @return whether it could.
 bool count_up_and_wake(std::uint32_t* word) noexcept {
   return syscall(SYS_futex, word, FUTEX_WAKE_OP, INT_MAX, nullptr, word,
                  FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0)) >= 0;
@@ -466,7 +466,7 @@ void LiveSegment::publish(const LiveFigures& figures) noexcept {
 std::optional<LiveSegment::Request> LiveSegment::next_request() noexcept {
   const Visit visit(*this);
   if (!visit.is_open()) return std::nullopt;
-  // One by one, in the opposite order of those who ask.
+  // Reads the fields one by one, in the reverse of the order in which ask_budget() writes them.
   const auto asked = visit.read<std::uint32_t>(offsetof(LiveLayout, asked));
   if (!asked || *asked == own_->answered) return std::nullopt;
   const auto budget_asked = visit.read<std::uint32_t>(offsetof(LiveLayout, budget_asked));
@@ -558,7 +558,7 @@ bool LiveProcess::is_running() const { return start_time_of(pid_) == std::option
 
 std::optional<std::uint32_t> LiveProcess::ask() {
   if (!image_of(mapping_.descriptor()) || !count_up_and_wake(&mapping_->asked)) return std::nullopt;
-  // Somebody may have asked at the same moment: whoever answers them has seen this, too.
+  // Another command may have asked at the same moment: an answer to that one is to this one, too.
   const auto image = image_of(mapping_.descriptor());
   return image ? std::optional(image->asked) : std::nullopt;
 }

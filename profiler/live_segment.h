@@ -33,7 +33,8 @@ namespace superpipe {
 struct LiveDescription {
   PolicyKind policy = PolicyKind::kResident;
   Bytes device_total;
-  /// What every request for another budget would be answered with; kChanged: it depends on it.
+  /// What every request for another budget would be answered with; kChanged: depends on the
+  /// request.
   BudgetAnswer refusal = BudgetAnswer::kChanged;
 };
 
@@ -133,13 +134,13 @@ class LiveSegment {
   LiveSegment(const LiveSegment&) = delete;
   LiveSegment& operator=(const LiveSegment&) = delete;
 
-  /// Removes the file early: nobody finds the segment any more. Whoever has it mapped still can
-  /// read it. Any thread.
+  /// Removes the file early: nothing finds the segment any more. A process that has it mapped can
+  /// still read it. Any thread.
   void remove() noexcept;
 
   void publish(const LiveFigures& figures) noexcept;
 
-  /// What somebody asks for: to publish the figures, and perhaps another budget.
+  /// What a command asks for: to publish the figures, and perhaps another budget.
   struct Request {
     std::uint32_t sequence;
     std::uint32_t budget_sequence;  ///< of the last request for a budget
@@ -197,7 +198,7 @@ class LiveProcess {
   static std::variant<LiveProcess, LiveProblem> open(int pid, const std::string& folder);
 
   [[nodiscard]] int pid() const { return pid_; }
-  /// Together with the id, this names the process for good.
+  /// Together with the id, this names the process and never another one.
   [[nodiscard]] std::uint64_t start_time() const { return start_time_; }
   /// As it was when the segment was opened.
   [[nodiscard]] const LiveDescription& description() const { return description_; }
@@ -213,7 +214,7 @@ class LiveProcess {
     kEnded,     ///< the process has ended, or its segment is no longer one
   };
 
-  /// Asks for fresh figures; does not wait, and disturbs nobody who asks for another budget.
+  /// Asks for fresh figures; does not wait, and disturbs no command that asks for another budget.
   /// @return what has_answered() takes; nullopt: the segment is no longer one.
   std::optional<std::uint32_t> ask();
   /// Whether figures() are of the moment of that ask(), or later.
@@ -222,7 +223,8 @@ class LiveProcess {
   void wait_for_answer(std::uint32_t asked, std::chrono::milliseconds limit) const;
 
   /// Asks for `budget`, of the whole process; does not wait. @return kAnswered: it was asked for,
-  /// and budget_answer() will tell, and nobody else can ask until it has, or forget_budget().
+  /// and budget_answer() will tell the answer. No other command can ask for a budget until it has
+  /// told that, or forget_budget() was called.
   Outcome ask_budget(Bytes budget);
   /// The answer to ask_budget(); nullopt: not yet.
   std::optional<BudgetAnswer> budget_answer();

@@ -30,7 +30,7 @@ struct MeasuredPass {
 /// Measures the time from one start of a pass that the device has reached to the next, and how much
 /// of it launches stalled.
 ///
-/// The host may be passes ahead of the device. Whoever owns the meter asks the device about
+/// The host may be passes ahead of the device. The owner of the meter asks the device about
 /// awaited() and then calls settle(). Not thread-safe.
 class PassMeter {
  public:

@@ -33,16 +33,17 @@ struct PassTimes {
 };
 
 /// How many launches the median pass has: half of all launches are in passes that have no more. 0
-/// without passes. Pure but for memory: throws std::bad_alloc.
+/// without passes. Pure, except that it allocates: throws std::bad_alloc.
 [[nodiscard]] std::uint64_t median_launches(std::span<const MeasuredPass> passes);
 
 /// Whether `pass` has about as many launches as a median pass, which has `median`. Before a
 /// program's real pass is known, what repeats within it is measured as passes of a few launches.
 [[nodiscard]] bool is_about_as_long(const MeasuredPass& pass, std::uint64_t median);
 
-/// The pass that stands for all: the one that took most nearly the median time, of those of whose
-/// launches, and as many before them, none is before `first_remembered`. Pure but for memory:
-/// throws std::bad_alloc. @return nullopt if there is none, or none that took about as long.
+/// The pass that stands for all: of the passes that qualify, the one that took most nearly the
+/// median time of all. A pass qualifies if none of its launches, nor of as many before them, is
+/// before `first_remembered`. Pure, except that it allocates: throws std::bad_alloc. @return
+/// nullopt if there is none, or none that took about as long.
 [[nodiscard]] std::optional<MeasuredPass> typical_pass(std::span<const MeasuredPass> passes,
                                                        std::uint64_t first_remembered);
 
@@ -65,10 +66,11 @@ struct PassTimes {
 ///   which what is past the ends of buffers never crosses the link: where not all fits, the most
 ///   that there was of that (ResidencyCounters::peak_padding) is taken off what has to.
 /// - windowed_bound_per_pass() for those launches and the same compute, which
-///   PassLaunches::estimated_launches() divides among them. The sum is measured, and who computes
-///   how long of it is an estimate; so is this bound, as far as compute matters in it.
+///   PassLaunches::estimated_launches() divides among them. The sum is measured. How much of it
+///   each launch computes is an estimate, and so is this bound, as far as compute matters in it.
 ///
-/// Pure but for memory: throws std::bad_alloc. Takes up to 0.2 s for passes of 100,000 launches.
+/// Pure, except that it allocates: throws std::bad_alloc. Takes up to 0.2 s for passes of 100,000
+/// launches.
 [[nodiscard]] PassTimes pass_times(const RunFigures& figures);
 
 }  // namespace superpipe

@@ -279,7 +279,7 @@ std::variant<Plan, std::string> read_plan(const std::string& path) {
   const auto failure = [](const char* what, int error) {
     return std::string("cannot ") + what + " it: " + std::strerror(error);
   };
-  // Not held up by a pipe that nobody writes to.
+  // Does not wait at a pipe that nothing writes to.
   const OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.descriptor < 0) return failure("open", errno);
   struct stat status {};

@@ -13,7 +13,7 @@
 namespace superpipe {
 
 // Field 22 of /proc/PID/stat; the name before it may hold anything, a parenthesis included. A
-// process that has ended and that nobody has waited for has none.
+// process that has ended and that no process has waited for has none.
 std::optional<std::uint64_t> start_time_of(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

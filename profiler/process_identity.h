@@ -1,4 +1,4 @@
-// What names a process for good, for those who meet in shared memory.
+// What names a process and never another one, for processes that meet in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 namespace superpipe {
 
 /// When process `pid` of this namespace started, in clock ticks since the machine's start: together
-/// with the id this names the process for good. An exec changes neither.
+/// with the id this names the process and never another one. An exec changes neither.
 ///
-/// @return nullopt if there is no such process, if it has ended and nobody has waited for it, or if
-/// /proc is not mounted. Reads one small file, which takes about 10 us; any thread. Throws
+/// @return nullopt if there is no such process, if it has ended and no process has waited for it,
+/// or if /proc is not mounted. Reads one small file, which takes about 10 us; any thread. Throws
 /// std::bad_alloc.
 [[nodiscard]] std::optional<std::uint64_t> start_time_of(int pid);
 

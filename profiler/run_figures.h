@@ -111,7 +111,7 @@ struct RunFigures {
 ///
 /// Counts add up, peaks are the larger ones, series are `earlier`'s and then `later`'s. Settings,
 /// the bytes in use, and what was learned are `later`'s; what it did not learn or measure is
-/// `earlier`'s. Pure but for memory: throws std::bad_alloc.
+/// `earlier`'s. Pure, except that it allocates: throws std::bad_alloc.
 [[nodiscard]] RunFigures merged(const RunFigures& earlier, const RunFigures& later);
 
 }  // namespace superpipe

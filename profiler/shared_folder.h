@@ -18,8 +18,8 @@ enum class FolderUse {
 };
 
 /// What keeps this process from using `folder`, as words that begin with its name; empty: nothing
-/// is known. For who enters, it is not known whether the folder has room or may be written: the
-/// system says so when a file is made there.
+/// is known. For kEnter, it is not known whether the folder has room or may be written: the system
+/// says so when a file is made there.
 [[nodiscard]] std::string problem_with_shared_folder(const std::string& folder, FolderUse use);
 
 /// What a user shall do about such a problem, as words that follow it.

@@ -19,7 +19,7 @@ namespace superpipe {
 
 /// Adds up, over launches, max(0, fetches ready - max(buffers asked for, stream ready)).
 ///
-/// Whoever owns the meter asks the device about awaited() and then calls settle(). Not thread-safe.
+/// The owner of the meter asks the device about awaited() and then calls settle(). Not thread-safe.
 /// Source: docs/design.md, "Settings and statistics", stall_ms.
 class StallMeter {
  public:
@@ -43,7 +43,7 @@ class StallMeter {
     friend class StallMeter;
     TimePoint asked_;
     CompletionRef stream_end_;               // of what was on the stream then
-    std::uint64_t launch_;                   // its number, for who listens
+    std::uint64_t launch_;                   // its number, for the listener
     std::optional<TimePoint> stream_ready_;  // when that was seen complete
     std::vector<CompletionRef> fetches_;
     std::optional<TimePoint> submitted_;

@@ -11,10 +11,10 @@
 namespace superpipe {
 
 /// `figures`, whose pass_times() are `times`, as one JSON object, with a line break at its end.
-/// `process`: whose they are. `version`: superpipe's own.
+/// `process`: the one that they are of. `version`: superpipe's own.
 ///
-/// The names of its fields are a public contract (docs/design.md, "Settings and statistics"). Pure
-/// but for memory: throws std::bad_alloc.
+/// The names of its fields are a public contract (docs/design.md, "Settings and statistics"). Pure,
+/// except that it allocates: throws std::bad_alloc.
 [[nodiscard]] std::string statistics_json(const RunFigures& figures, const PassTimes& times,
                                           const ProcessName& process, std::string_view version);
 

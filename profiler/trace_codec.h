@@ -1,8 +1,8 @@
 // How the fields of a trace's events become bytes, and back.
 //
-// Numbers are variable-length: seven bits a byte, low ones first, the top bit set on all bytes but
-// the last. Signed numbers and differences are folded first (0, -1, 1, -2, ...), so that small ones
-// are short. Source: Protocol Buffers, "Encoding", whose varint and ZigZag these are.
+// Numbers are variable-length: seven bits a byte, low ones first, the top bit set on all bytes
+// except the last. Signed numbers and differences are folded first (0, -1, 1, -2, ...), so that
+// small ones are short. Source: Protocol Buffers, "Encoding", whose varint and ZigZag these are.
 #pragma once
 
 #include <cstddef>

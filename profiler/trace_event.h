@@ -57,7 +57,7 @@ struct TraceProperty {
   }
 };
 
-/// Describes a type of event, so that who does not know it can still read it.
+/// Describes a type of event, so that a reader that does not know it can still read it.
 struct TraceSchema {
   static constexpr std::uint8_t kType = 2;
   static constexpr std::string_view kName = "schema";

@@ -59,7 +59,7 @@ std::vector<std::string> possible_first_names(const std::string& path) {
   return names;
 }
 
-/// Whether the file belongs to somebody who is writing it, or to another process of the run. Else
+/// Whether the file belongs to a process that is writing it, or to another process of the run. Else
 /// it is locked now, for as long as it is open. Where locks are not to be had, processes that begin
 /// at the same moment may clash.
 bool is_taken(int file, const std::string& name, const std::string& run) {
@@ -126,7 +126,7 @@ TraceResult<std::unique_ptr<TraceFile>> TraceFile::create(const std::string& pat
                         "cannot write " + name + ": " + std::strerror(number)};
     };
     constexpr mode_t kMode = 0644;
-    // Not blocking: else the program would wait here for who reads a pipe.
+    // Not blocking: else the program would wait here until something reads a pipe.
     const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
     if (file < 0 && errno == ENXIO) {
       return TraceError{TraceError::Kind::kFile,

@@ -36,9 +36,9 @@ inline constexpr const char* kTraceOwnerVariable = "SUPERPIPE_TRACE_OWNER";
 class TraceFile final : public TraceSink {
  public:
   /// Creates the file for `path`, or the next name of the run `run` that is free. A file of another
-  /// run is overwritten. What is no regular file (a device, a pipe that somebody reads) is written
+  /// run is overwritten. What is no regular file (a device, a pipe that something reads) is written
   /// as it is.
-  /// @return kFile: it cannot be created, or is a pipe that nobody reads.
+  /// @return kFile: it cannot be created, or is a pipe that nothing reads.
   [[nodiscard]] static TraceResult<std::unique_ptr<TraceFile>> create(const std::string& path,
                                                                       const std::string& run);
   TraceFile(const TraceFile&) = delete;
@@ -62,7 +62,7 @@ class TraceFile final : public TraceSink {
   const bool is_regular_;
 };
 
-/// Removes the trace at `path`, so that nobody takes it for that of a run which records nothing.
+/// Removes the trace at `path`, so that it is not taken for that of a run which records nothing.
 /// What is no trace, or is being written, stays.
 void remove_former_trace(const std::string& path);
 
@@ -71,7 +71,7 @@ void remove_former_trace(const std::string& path);
 
 /// The files of the run that the trace at `path`, any of them, is of: `path` itself first, the
 /// others by name. Those that were renamed or moved to other folders are not found. Where it cannot
-/// be read, `path` alone: who reads it will be told why.
+/// be read, `path` alone: what reads it then will be told why.
 [[nodiscard]] std::vector<std::string> find_trace_files(const std::string& path);
 
 }  // namespace superpipe

@@ -150,7 +150,7 @@ TraceResult<TraceReader> TraceReader::open(const std::string& path) {
     return TraceError{TraceError::Kind::kFile,
                       "cannot read " + path + ": " + std::strerror(number)};
   };
-  // What is no file, such as a pipe that nobody writes to, must not hold the reader up.
+  // What is no file, such as a pipe that nothing writes to, must not hold the reader up.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return cannot(errno);
   auto source = std::make_unique<FileSource>(file);

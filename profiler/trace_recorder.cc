@@ -147,7 +147,7 @@ void TraceRecorder::write(bool flush) noexcept {
   try {
     write_round(flush);
   } catch (const std::bad_alloc&) {
-    // What could not be written now stays in the rings, but for the event that met this.
+    // What could not be written now stays in the rings, except the event that met this.
   }
   events_.store(writer_.events(), std::memory_order_relaxed);
   bytes_.store(writer_.bytes(), std::memory_order_relaxed);

@@ -41,7 +41,7 @@ struct TraceTotals {
 /// write() empties. What does not fit there is dropped and counted. The first event of a thread
 /// takes a lock, and host memory for the ring.
 ///
-/// Who owns the recorder has run() run on a thread, and calls finish() after that has ended.
+/// The owner of the recorder has run() run on a thread, and calls finish() after that has ended.
 class TraceRecorder {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -133,7 +133,7 @@ class TraceRecorder {
     return is_recording_.load(std::memory_order_relaxed);
   }
 
-  /// `time` as events have it, but for the rounding.
+  /// `time` as events have it, except that it is not rounded.
   [[nodiscard]] std::int64_t nanoseconds(TimePoint time) const noexcept {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time - start_).count();
   }
@@ -175,8 +175,8 @@ class TraceRecorder {
     Event event;
     std::uint64_t handle = 0;  ///< of what the event names by an index
   };
-  /// A TraceLaunch or a TraceUse; its buffers follow. As short as can be, because who writes it and
-  /// who reads it do so on different cores.
+  /// A TraceLaunch or a TraceUse; its buffers follow. As short as can be, because it is written on
+  /// one core and read on another.
   struct RawUse {
     RawHeader header;
     std::uint64_t number;  // or whether it writes

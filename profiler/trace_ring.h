@@ -1,4 +1,4 @@
-// What one thread has recorded and nobody has written yet.
+// The records of one thread that have not been written yet.
 #pragma once
 
 #include <atomic>

@@ -57,7 +57,7 @@ void TraceWriter::finish(std::int64_t time, std::uint64_t dropped) noexcept {
   end_chunk(TraceChunkHeader::Kind::kEnd);
 }
 
-// Each chunk can be read without those before it, but for definitions.
+// Each chunk can be read without those before it, except for definitions.
 void TraceWriter::end_chunk(TraceChunkHeader::Kind kind) noexcept try {
   if (problem_) return;
   TraceChunkHeader header;

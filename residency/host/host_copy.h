@@ -17,7 +17,7 @@ struct HostOperation {
   Slot slot;
   StreamHandle stream;
   bool writes;
-  EventRef done;  ///< null: could not be recorded; whoever needs it must record on `stream` first
+  EventRef done;  ///< null: could not be recorded; what needs it must record on `stream` first
   std::uint64_t noted = 0;  ///< the sequence under which it was noted
 };
 
@@ -35,15 +35,15 @@ struct HostCopy {
   bool is_mapping = false;
   bool is_untracked = false;  ///< a transfer of ours on the slab has an end that no event marks
 
-  /// Whether somebody works on it at this moment, so that no fetch may begin.
+  /// Whether something works on it at this moment, so that no fetch may begin.
   [[nodiscard]] bool is_busy() const { return pins > 0 || is_mapping; }
 
   /// Makes sure that note() allocates nothing for the operations that are pinned now, and one more.
   /// Throws std::bad_alloc.
   void reserve_operations() { operations.reserve(operations.size() + pins + 1); }
 
-  /// Notes an operation. Earlier ones of the same stream that its event covers are dropped: it does
-  /// for them. REQUIRES: reserve_operations() while it was pinned.
+  /// Notes an operation. Earlier ones of the same stream that its event covers are dropped: it
+  /// stands for them. REQUIRES: reserve_operations() while it was pinned.
   void note(HostOperation operation) noexcept;
 
   /// A fetch now waits for every write: forgets them.

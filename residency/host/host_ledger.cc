@@ -59,7 +59,7 @@ struct HostLedger::Entry {
 
 /// Version 1 of the file, as native integers: it never leaves the machine. Where the entries stand,
 /// and that each begins with the process, is the same in every version, so that any version can
-/// tell whether anybody is still there.
+/// tell whether any process is still there.
 struct HostLedger::Table {
   std::uint64_t magic;
   std::uint32_t version;
@@ -122,7 +122,7 @@ class HostLedger::File {
     if (descriptor_ < 0 && errno == ENOENT) {
       if (!may_create) return Opened::kAbsent;
       descriptor_ = ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, 0600);
-      if (descriptor_ < 0 && errno == EEXIST) return Opened::kBusy;  // somebody was faster
+      if (descriptor_ < 0 && errno == EEXIST) return Opened::kBusy;  // another process was faster
       if (descriptor_ >= 0) (void)::fchmod(descriptor_, 0600);       // whatever the umask is
     }
     if (descriptor_ < 0) {
@@ -157,13 +157,13 @@ class HostLedger::File {
       }
     }
     is_locked_ = true;
-    // Who left as the last one has removed the file: it is nobody's meeting place any more.
+    // A file that the last process to leave has removed is found by no other process.
     struct stat status {};
     return ::fstat(descriptor_, &status) == 0 && status.st_nlink > 0;
   }
 
   /// What stands in the file. @return why it is no table that this version can use; empty: it is.
-  /// One that nobody uses any more is as good as a new one.
+  /// One that no process uses any more is as good as a new one.
   [[nodiscard]] std::string read(Table& table) const {
     table = {};
     const ssize_t size = ::pread(descriptor_, &table, sizeof table, 0);
@@ -248,7 +248,7 @@ class HostLedger::Visit {
     } while (now() < deadline);
     return Opened::kBusy;
   }
-  /// As it stands without the lock, for who only looks at it.
+  /// As it stands without the lock, for a caller that only looks at it.
   bool look(const std::string& path) {
     std::string problem;
     return file_.open(path, false, problem) == Opened::kYes && file_.read(table).empty();
@@ -356,7 +356,7 @@ std::string HostLedger::enter(Visit& visit) {
 
 HostLedger::Sums HostLedger::sums(const Visit& visit) const {
   const Table& table = visit.table;
-  // Whoever only looks may find that its entry is gone.
+  // A caller that only looks, room(), may find that its entry is gone.
   Sums sums{{}, {}, Bytes{table.cap}, caps_.in_group};
   for (std::size_t i = 0; i < kSlots; ++i) {
     const Entry& entry = table.entries[i];
@@ -493,7 +493,8 @@ void HostLedger::leave() noexcept {
     Entry& entry = visit.entry(*slot_);
     if (entry.is_of(owner_, start_time_)) entry = {};
     visit.table.remove_dead();
-    // Nobody joins meanwhile: who has opened the file finds under the lock that its name is gone.
+    // No process joins meanwhile: one that has opened the file finds under the lock that its name
+    // is gone.
     if (visit.table.is_empty()) {
       ::unlink(path_.c_str());
     } else {

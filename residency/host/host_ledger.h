@@ -37,10 +37,9 @@ namespace superpipe {
 /// amount is this object's own, so an entry that is lost with the file is written anew.
 ///
 /// The file is read and written by system calls, under a lock of the file that the kernel drops
-/// when its holder dies. Nothing is believed of what stands there further than it is possible.
-/// Nobody waits for the lock longer than a tenth of a second: while it cannot be had, or the file
-/// cannot be used any more, take() admits, and what it admitted is written when that is possible
-/// again.
+/// when its holder dies. What stands there is believed only as far as it is possible. Nothing waits
+/// for the lock longer than a tenth of a second: while it cannot be had, or the file cannot be used
+/// any more, take() admits, and what it admitted is written when that is possible again.
 ///
 /// Thread-safe. A forked child may only destroy it, which leaves the parent's entry as it is; its
 /// take() refuses.
@@ -57,9 +56,9 @@ class HostLedger {
   /// So many entries the table has: processes that manage a device at one time.
   static constexpr std::size_t kSlots = 100;
 
-  /// Joins the ledger in `folder`, and makes it if there is none. `caps` hold if nobody else is
-  /// there: see HostCaps. Entries of dead processes go. `patience`: how long each operation tries
-  /// to get the lock, by `now`.
+  /// Joins the ledger in `folder`, and makes it if there is none. `caps` hold if no other process
+  /// is there: see HostCaps. Entries of dead processes go. `patience`: how long each operation
+  /// tries to get the lock, by `now`.
   ///
   /// @return null if there is no ledger to be had: `problem` then says why, for the user. That is
   /// so where the file is not the user's alone, is none of ours, or is full.
@@ -103,8 +102,8 @@ class HostLedger {
   /// nullopt: take() has not refused yet.
   [[nodiscard]] std::optional<Refusal> last_refusal() const noexcept;
 
-  /// Removes the entry, and the file if nobody else is there. Nothing is admitted any more. In a
-  /// forked child it does nothing.
+  /// Removes the entry, and the file if no other process is there. Nothing is admitted any more. In
+  /// a forked child it does nothing.
   void leave() noexcept;
 
  private:

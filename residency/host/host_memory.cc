@@ -156,7 +156,7 @@ void HostMemoryWatch::note_in_vain(Bytes size) noexcept {
   pause(size);
 }
 
-// For who needs `size` bytes or more.
+// For a while, look() says nothing to callers that need `size` bytes or more.
 void HostMemoryWatch::pause(Bytes size) {
   const Clock::time_point now = now_();
   in_vain_ = now < paused_until_ ? std::min(in_vain_, size) : size;

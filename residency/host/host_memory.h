@@ -59,12 +59,12 @@ class HostMemoryWatch {
                            std::function<Clock::time_point()> now = Clock::now);
 
   [[nodiscard]] const HostMemory& at_first() const { return first_; }
-  /// What there is now, for who needs `size` bytes. Takes 0.1 ms and more, as the kernel has to sum
-  /// up what a group uses.
+  /// What there is now, for a caller that needs `size` bytes. Takes 0.1 ms and more, as the kernel
+  /// has to sum up what a group uses.
   /// @return nullopt: the machine says less than at first, or a look for that much was in vain and
   /// is not long ago.
   [[nodiscard]] std::optional<HostMemory> look(Bytes size) noexcept;
-  /// What was seen did not help who needs `size` bytes.
+  /// What was seen did not help the caller that needs `size` bytes.
   void note_in_vain(Bytes size) noexcept;
 
  private:

@@ -51,7 +51,7 @@ bool HostStore::reserve_within(Bytes size, const std::optional<Supply>& supply) 
     if (size > limit || reserved_ + slack_ > limit - size) return false;
     reserved_ += size;
   }
-  // The ledger may read a file, for which nobody should wait who needs a slab.
+  // The ledger may read a file. No thread that needs a slab should wait for that.
   const bool is_entered = ledger_ == nullptr || ledger_->take(size, caps);
   const std::lock_guard lock(mutex_);
   if (is_entered) {
@@ -80,7 +80,7 @@ Bytes HostStore::surely_pinned() const {
   return saturating_subtract(pinned_, changing_);
 }
 
-// What is no longer needed is not promised to anybody either.
+// What is no longer needed is no longer promised either.
 void HostStore::lower_limit() noexcept {
   const std::lock_guard lock(mutex_);
   limit_ = std::min(
@@ -396,7 +396,7 @@ bool HostStore::stock(Bytes size) noexcept {
   stocking_.reset();
   stocks_expected_ = false;
   returned_.notify_all();
-  // Where the device refuses a pin, the memory that is left is for who needs it.
+  // Where the device refuses a pin, the memory that is left is for what needs it.
   may_stock_ = slab.ok();
   if (!slab.ok()) return false;
   node.front().slab = *slab;
@@ -410,7 +410,7 @@ bool HostStore::stock(Bytes size) noexcept {
 }
 
 // Counts `size` as pinned, unless a slab of it is idle, or the stock would take too much. Idle
-// slabs of sizes that nobody asks for, of which loading a model may leave many, are not in stock.
+// slabs of sizes that nothing asks for, of which loading a model may leave many, are not in stock.
 bool HostStore::begin_stocking(Bytes size, bool is_expected) {
   auto idle = take_idle();
   if (!idle) return false;
@@ -610,7 +610,7 @@ HostStore::Slabs HostStore::take_expired() {
       changing_ += entry.slab.size;
       patience_.note_unpinned(entry.slab.size, entry.since);
     }
-    // Only who has looked at all of them knows which one is the first.
+    // Only after a look at all of them is it known which one expires first.
     if (taken.empty()) earliest_taken_ = next;
   }
   put_idle(std::move(*idle));

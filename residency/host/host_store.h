@@ -1,4 +1,4 @@
-// Pinned host memory for evicted content: exact sizes but where they grow, capped, recycled.
+// Pinned host memory for evicted content: of exact sizes except where they grow, capped, recycled.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@
 
 namespace superpipe {
 
-/// Pinned host memory that backs one buffer. Owned by whoever acquired it, until released.
+/// Pinned host memory that backs one buffer. Owned by the caller that acquired it, until released.
 struct Slab {
   std::byte* data = nullptr;
   Bytes size;
@@ -44,18 +44,18 @@ struct HostLimit {
 
 /// Hands out slabs within a cap, which rises where that is too low and the host has more memory by
 /// then: a program that holds its model in host memory frees it as it moves it to the device. It
-/// falls again when slabs are unpinned that nobody needs any more. Thread-safe; calls the device
+/// falls again when slabs are unpinned that nothing needs any more. Thread-safe; calls the device
 /// without holding its lock.
 ///
 /// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
 /// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
-/// buffer of that size, as long as the cap allows and nobody has called unpin_expired() after they
+/// buffer of that size, as long as the cap allows and unpin_expired() was not called after they
 /// were idle for long. Pinning takes long (5 GB/s), so a thread that has time for it may stock() a
 /// slab of a size that is asked for again and again.
 ///
 /// Of sizes that grow from one use to the next, as of a cache that is copied into a longer one for
-/// each token, nobody asks for the same again. Their slabs are pinned with room for more, so that
-/// they serve several sizes; what is reserved finds its room under the cap all the same.
+/// each token, none is asked for again. Their slabs are pinned with room for more, so that they
+/// serve several sizes; what is reserved finds its room under the cap all the same.
 ///
 /// Sizes that never come again leave slabs that no size asks for, and a device that is never idle
 /// keeps them all. So once twice as much is pinned as was ever reserved, sizes need not be exact:
@@ -83,7 +83,7 @@ class HostStore {
   bool reserve(Bytes size);
   void unreserve(Bytes size);
 
-  /// For whom a slab is.
+  /// What a slab is for.
   enum class User { kEviction, kProgram };
 
   /// A pinned slab of `size` bytes within what was reserved; `zeroed`: it reads as zero.
@@ -96,10 +96,10 @@ class HostStore {
   Result<Slab> acquire(Bytes size, bool zeroed, User user = User::kEviction);
 
   /// Evictions will need new slabs of these sizes, in this order, as an earlier run did. lacking()
-  /// names them until as many were pinned, by whom ever evicted. `sizes` as backing_of() gives
-  /// them. To be called once at most, before any use. Throws std::bad_alloc.
+  /// names them until as many were pinned for evictions, of whichever buffers. `sizes` as
+  /// backing_of() gives them. To be called once at most, before any use. Throws std::bad_alloc.
   void expect(std::span<const Bytes> sizes);
-  /// Nobody evicts as was expected: what is pinned serves everybody. Allocates nothing.
+  /// Nothing is evicted as was expected: what is pinned serves every User. Allocates nothing.
   void stop_expecting() noexcept;
   /// The sizes of the slabs that evictions needed, and that no earlier user had given back: the
   /// first `kMostNoted` of them.
@@ -113,7 +113,7 @@ class HostStore {
   /// once. O(idle).
   [[nodiscard]] bool has_stock(Bytes size) const;
 
-  /// Pins a slab of `size` for who acquires one next, if what is reserved and what is idle already
+  /// Pins a slab of `size` for the next acquire(), if what is reserved and what is idle already
   /// leave room for it under the cap, and no such pin was ever refused. Takes as long as pinning
   /// does.
   /// @return whether it did.
@@ -123,8 +123,8 @@ class HostStore {
   /// nothing.
   void release(Slab slab, std::vector<EventRef> after) noexcept;
 
-  /// Keeps a slab on which a transfer with an unknown end may still run: it serves nobody any more,
-  /// until release_untracked(), when all work has ended.
+  /// Keeps a slab on which a transfer with an unknown end may still run: it serves nothing any
+  /// more, until release_untracked(), when all work has ended.
   void keep_untracked(Slab slab) noexcept;
   void release_untracked() noexcept;
 
@@ -132,7 +132,7 @@ class HostStore {
   void trim();
 
   /// When the first of the idle slabs will have been idle for as long as IdlePatience allows, if
-  /// nobody takes it: unpin_expired() may be called then. That may have passed, and be too early
+  /// nothing takes it: unpin_expired() may be called then. That may have passed, and be too early
   /// where that slab was taken, until unpin_expired() finds none. nullopt: none is idle. O(1).
   [[nodiscard]] std::optional<Clock::time_point> next_expiry();
   /// Whether slabs may be idle of which the latest next_expiry() did not know: it said that there
@@ -140,7 +140,7 @@ class HostStore {
   [[nodiscard]] bool has_unwatched() const;
   /// Unpins and unmaps one slab that has been idle for so long. One whose transfers have not
   /// completed counts as released just now. Takes as long as unpinning does, which may wait for
-  /// other calls of the driver; holds up nobody who does not need the room that it makes.
+  /// other calls of the driver; holds up no thread that does not need the room that it makes.
   /// @return whether there was one.
   bool unpin_expired() noexcept;
 
@@ -181,7 +181,7 @@ class HostStore {
   static constexpr Bytes kMemoryPage = 4_KiB;
   static constexpr std::size_t kMostNoted = 65'536;
 
-  /// What is idle for somebody who asks for a size.
+  /// What is idle for a caller that asks for a size.
   struct Found {
     Idle idle;                   ///< without a slab: there is none
     bool is_lent = false;        ///< it is of a larger size
@@ -275,7 +275,7 @@ class HostStore {
   /// None of idle_, or of those that a thread has taken out to ask about, expires before.
   std::optional<Clock::time_point> earliest_;
   std::optional<Clock::time_point> earliest_taken_;
-  /// When what was pinned for evictions became free for everybody.
+  /// When what was pinned for evictions became free for every User.
   Clock::time_point expected_until_;
   Slabs idle_;   // released last at the back
   Slabs spare_;  // as many nodes as slabs are out, so that giving one back allocates nothing

@@ -33,7 +33,7 @@ class AddressRanges {
 
   /// A range of `size` bytes rounded up to the granule: one that was given back with exactly that
   /// size, last first, else a new one, else the first fit among what was given back, merged.
-  /// @return nullopt when nothing fits. O(1) but for the last resort, which is O(free ranges).
+  /// @return nullopt when nothing fits. O(1) except for the last resort, which is O(free ranges).
   /// Throws std::bad_alloc, with nothing changed.
   std::optional<Address> take(Bytes size);
 
@@ -88,7 +88,7 @@ class Arena {
   [[nodiscard]] std::uint32_t index_at(std::uint64_t word) const noexcept {
     const std::uint64_t offset = word - base_;
     if (offset >= size_) return kNobody;
-    // Owners are stored plus one, so that untouched (zero) entries mean nobody.
+    // Owners are stored plus one, so that untouched (zero) entries mean kNobody.
     return table_[offset >> shift_].load(std::memory_order_acquire) - 1;
   }
 

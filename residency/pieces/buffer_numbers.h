@@ -14,7 +14,7 @@ class BufferNumbers {
   /// The number of a new buffer.
   std::uint64_t next() { return ++so_far_; }
   /// The program never got the buffer with that `number`. Where another one has come to be since,
-  /// the number is nobody's; else the next one gets it.
+  /// the number is no buffer's; else the next one gets it.
   void take_back(std::uint64_t number) {
     if (so_far_ == number) --so_far_;
   }

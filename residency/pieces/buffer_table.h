@@ -1,4 +1,4 @@
-// Every managed buffer: what it is, where its newest content is, and who still uses it.
+// Every managed buffer: what it is, where its newest content is, and what still uses it.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace superpipe {
 
 /// A part of a buffer that is on the device or not: it has a physical page of its own. While its
-/// content moves, only who moves it changes its page.
+/// content moves, only the operation that moves it changes its page.
 class Piece {
  public:
   /// Completes when its content has arrived; null: it has. Changed by Buffer::set_ready().
@@ -44,7 +44,7 @@ class Piece {
   bool awaits_host_digest GUARDED_BY(manager_lock) = false;
   /// Of the digest that HostDigests is computing of its part of the slab; 0: none, or of no use.
   std::uint64_t host_digest_ticket GUARDED_BY(manager_lock) = 0;
-  /// HostDigests is reading its part of the slab: nobody may write to that.
+  /// HostDigests is reading its part of the slab: nothing may write to that.
   bool is_read_on_host GUARDED_BY(manager_lock) = false;
   /// Until it is in, its content is known to be zero: no page has it, and a slab only if that was
   /// zeroed.
@@ -107,8 +107,8 @@ struct RareUses {
   /// The ends of launches that were begun without the buffer, in the order in which they were
   /// submitted; those that are known to have completed may be missing.
   std::vector<EventRef> left_out_until;
-  /// What streams of the shared slot did with it; once it is cached, what all streams did but that
-  /// of the free. None uses its memory again before this is over.
+  /// What streams of the shared slot did with it; once it is cached, what all streams did except
+  /// that of the free. None uses its memory again before this is over.
   SharedUses marked;
 };
 
@@ -144,7 +144,7 @@ struct alignas(64) Buffer {
   std::atomic<std::uint64_t> size{0};
   /// Bytes of its pages.
   Bytes footprint GUARDED_BY(manager_lock);
-  /// Bytes of each piece but the last.
+  /// Bytes of each piece except the last.
   Bytes piece_size GUARDED_BY(manager_lock);
   std::vector<Piece> pieces GUARDED_BY(manager_lock);
   /// Pieces whose content moves at this moment.
@@ -222,7 +222,7 @@ struct alignas(64) Buffer {
     uses = 0;
     rare->marked.clear();
   }
-  /// The slab has nothing of what a piece has, whether or not anything that is known of wrote it.
+  /// The slab has nothing of what a piece has, whether or not an operation that was noted wrote it.
   void note_slab_lacks(std::uint32_t piece) REQUIRES(manager_lock) {
     pieces[piece].clean_at = ~std::uint64_t{0};
   }
@@ -230,8 +230,8 @@ struct alignas(64) Buffer {
   [[nodiscard]] bool is_dirty(std::uint32_t piece) const REQUIRES(manager_lock) {
     return !fresh && pieces[piece].clean_at != writes;
   }
-  /// Whether nothing that is known of has written to a piece that is in place, and the host has no
-  /// content of it either.
+  /// Whether no operation that was noted has written to a piece that is in place, and the host has
+  /// no content of it either.
   [[nodiscard]] bool is_fresh(std::uint32_t piece) const REQUIRES(manager_lock) {
     return fresh || (!host.slab && pieces[piece].clean_at == writes);
   }

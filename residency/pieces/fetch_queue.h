@@ -1,4 +1,4 @@
-// The pieces that are to be brought in: those that somebody waits for, and those to come.
+// The pieces that are to be brought in: those that something waits for, and those to come.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace superpipe {
 
-/// Who wants a piece that is out.
+/// What wants a piece that is out.
 enum class Want : std::uint8_t { kNobody, kPrefetch, kDemand };
 
-/// A piece of a buffer as it was when somebody asked for it: the id may have come to name another
-/// buffer since.
+/// A piece of a buffer as it was when it was asked for: the id may have come to name another buffer
+/// since.
 struct WantedPiece {
   BufferId id;
   std::uint32_t index;
@@ -23,8 +23,8 @@ struct WantedPiece {
 
 /// Demands before prefetches, each in the order in which they were asked for.
 ///
-/// Entries are not taken out when they become void: whoever takes one checks the buffer's own
-/// generation and the `want` of the piece. Not thread-safe: under the manager's mutex.
+/// Entries are not taken out when they become void: the caller that takes one checks the buffer's
+/// own generation and the `want` of the piece. Not thread-safe: under the manager's mutex.
 class FetchQueue {
  public:
   struct Entry {

@@ -30,7 +30,7 @@ struct Page {
   std::vector<EventRef> after;
 
   /// The latest digest that may still read it; null: none. The page may be filled under it, if
-  /// nobody wants its result then, but not destroyed.
+  /// nothing wants its result then, but not destroyed.
   EventRef digest;
   /// When that was enqueued.
   std::chrono::steady_clock::time_point digested_at{};
@@ -60,14 +60,14 @@ class PagePool {
   /// The largest idle page, to be destroyed.
   std::optional<Page> take_any() noexcept;
   void put(Page page) noexcept;
-  /// Keeps a page on which a transfer with an unknown end may still run: it serves nobody any more,
-  /// until take_untracked(), when all work has ended.
+  /// Keeps a page on which a transfer with an unknown end may still run: it serves nothing any
+  /// more, until take_untracked(), when all work has ended.
   void keep_untracked(Page page) noexcept;
   std::optional<Page> take_untracked() noexcept;
 
   /// @name Pages that come back soon
   /// @{
-  /// A page of `size` that somebody has will be put back before long. O(log sizes), as the others.
+  /// A page of `size` that is in use will be put back before long. O(log sizes), as the others.
   void expect(Bytes size) noexcept;
   /// One such page is not expected any more.
   void cease_to_expect(Bytes size) noexcept;

@@ -36,7 +36,8 @@ class PageSupply {
   /// memory to look for one.
   bool reclaim_one() noexcept REQUIRES(manager_lock);
 
-  /// Unmaps all pieces of a buffer that nobody has and that nothing uses; its pages become idle.
+  /// Unmaps all pieces of a buffer that the program does not have and that nothing uses; its pages
+  /// become idle.
   /// @return false if one could not be unmapped: it, and those after it, stay in place.
   bool strip(BufferId id) noexcept REQUIRES(manager_lock);
 

@@ -14,12 +14,12 @@ namespace superpipe {
 class DeviceProgress {
  public:
   /// Another launch is announced. Before it there were `launches`, and uses were submitted up to
-  /// number `seq`: once these have completed, so have the launches, but for those that other
-  /// threads have announced and not submitted. At each launch: two stores.
+  /// number `seq`: once these have completed, so have the launches, except those that other threads
+  /// have announced and not submitted. At each launch: two stores.
   void note_launch(std::uint64_t seq, std::uint64_t launches) { announced_ = {seq, launches}; }
 
   /// A launch has been submitted as the use with the number `seq`. There have been `launches`, this
-  /// one included: once that use has completed, so have they, but for those that other threads have
+  /// one included: once that use has completed, so have they, except those that other threads have
   /// announced and not submitted. To be called often, for what is announced between two calls of
   /// this or advance() is found complete together.
   void note_submitted(std::uint64_t seq, std::uint64_t launches) {

@@ -77,8 +77,7 @@ EventRef EventPool::make(EventHandle handle, bool may_take) noexcept {
   return event;
 }
 
-// Whoever still waits on the handle's previous life has captured that state: recording anew is
-// safe.
+// What still waits on the handle's previous life has captured that state: recording anew is safe.
 Status EventPool::record(const EventRef& event, StreamHandle stream) {
   return device_.record(event->handle, stream);
 }
@@ -129,7 +128,7 @@ void EventPool::clear() {
 }
 
 // A handle for which there is room in the list of idle ones. Room for those of the events that are
-// set aside is made ahead; while no more can be had, nobody else takes it.
+// set aside is made ahead; while no more can be had, nothing else takes it.
 Result<EventHandle> EventPool::take_handle(bool may_take) {
   {
     const std::lock_guard lock(mutex_);

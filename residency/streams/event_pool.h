@@ -1,4 +1,4 @@
-// Events of ours, shared by everybody who has to wait for the same point of a stream.
+// Events of ours, shared by everything that has to wait for the same point of a stream.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class EventPool;
 
 /// A recorded point of a stream. Its handle returns to the pool with the last reference.
 ///
-/// Immutable but for the completion, which the pool sets when the device said so.
+/// Immutable except for the completion, which the pool sets when the device said so.
 struct RecordedEvent : Completion {
   RecordedEvent(EventPool& owner, EventHandle event, std::uint64_t sequence)
       : pool(owner), handle(event), seq(sequence) {}
@@ -36,10 +36,10 @@ struct RecordedEvent : Completion {
   /// that may wait for the program itself (I7): no thread of the program is to wait for it on the
   /// host. Set before others see the event.
   bool follows_program = false;
-  /// Of a digest: what it reads was given to somebody else before it was known to have ended. Its
+  /// Of a digest: what it reads was given to another owner before it was known to have ended. Its
   /// result is of use only if it ended before `overwritten_after` did. Under the manager's mutex.
   bool is_overtaken = false;
-  /// Who got what the digest reads touches nothing of it before this has completed. Null: at once.
+  /// That owner touches nothing of what the digest reads before this has completed. Null: at once.
   std::shared_ptr<RecordedEvent> overwritten_after;
 };
 
@@ -67,8 +67,8 @@ class EventPool {
   /// what can fail fails first. @return the device's error, kOutOfHostMemory.
   Result<EventRef> prepare();
 
-  /// Marks the present end of `stream` by `event`. REQUIRES: prepare() gave it, nobody else has it,
-  /// and it was not recorded yet. @return the device's error.
+  /// Marks the present end of `stream` by `event`. REQUIRES: prepare() gave it, nothing else has
+  /// it, and it was not recorded yet. @return the device's error.
   Status record(const EventRef& event, StreamHandle stream);
 
   /// Whether the event has completed; one device query at most, none once it has.

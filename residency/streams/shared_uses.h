@@ -23,7 +23,7 @@ class SharedUses {
 
   struct Use {
     StreamHandle stream{};
-    std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
+    std::uint64_t thread = 0;  ///< for kPerThreadStream: its thread; else 0
     std::uint64_t noted = 0;   ///< the sequence of the use
     EventRef event;            ///< null: none could be recorded behind it
   };

@@ -28,7 +28,7 @@ class ThreadEnd {
     try {
       flag_ = std::make_shared<std::atomic<bool>>(false);
     } catch (const std::bad_alloc&) {
-      // Then nobody is told.
+      // Then the thread's end is not told.
     }
   }
   ~ThreadEnd() {

@@ -25,10 +25,10 @@ inline constexpr Slot kNoSlot = 0xFF;
 
 /// Gives streams slots 0..62; slot 63 is shared by all streams beyond those.
 ///
-/// Most slots are *lazy*: an event is recorded on the stream only when somebody must wait for its
-/// uses. *Eager* ones get an event behind every use: the per-thread default stream, which nobody
-/// but its own thread can record on, and the shared slot: what its streams use is told apart by
-/// those events (SharedUses).
+/// Most slots are *lazy*: an event is recorded on the stream only when something must wait for its
+/// uses. *Eager* ones get an event behind every use: the per-thread default stream, which only its
+/// own thread can record on, and the shared slot: what its streams use is told apart by those
+/// events (SharedUses).
 /// Not thread-safe: under the manager's mutex. Calls no device function.
 class StreamTable {
  public:
@@ -37,8 +37,8 @@ class StreamTable {
 
   struct Entry {
     StreamHandle stream{};
-    std::uint64_t thread = 0;  ///< for kPerThreadStream: whose; else 0
-    /// Set once that thread has ended; null for other streams, or if nobody will tell.
+    std::uint64_t thread = 0;  ///< for kPerThreadStream: its thread; else 0
+    /// Set once that thread has ended; null for other streams, or if nothing will tell.
     std::shared_ptr<const std::atomic<bool>> has_ended;
     bool used = false;
     bool retired = false;        ///< destroyed, or its thread has ended; waits for its last uses
@@ -117,7 +117,7 @@ class StreamTable {
     return true;
   }
 
-  /// Slots are below it, but for kShared.
+  /// Slots are below it, except kShared.
   [[nodiscard]] Slot end() const { return end_; }
 
   /// Whether any thread may record on the slot's stream.
@@ -131,8 +131,8 @@ class StreamTable {
   /// Notes an event recorded behind everything submitted to the slot up to event->seq.
   void note_event(Slot slot, EventRef event) noexcept;
 
-  /// Up to which use of the slot it is known, or will be once all that is awaited has, that it has
-  /// completed.
+  /// Uses of the slot up to this number are known to have completed, or will be once all that is
+  /// awaited has.
   [[nodiscard]] std::uint64_t awaited_to(Slot slot) const {
     const Entry& entry = entries_[slot];
     return entry.awaited.empty() ? entry.completed : entry.awaited.back()->seq;
@@ -141,11 +141,11 @@ class StreamTable {
   /// Does nothing where kMostAwaited are. Allocates nothing.
   void await_latest(Slot slot) noexcept;
 
-  /// The program destroys the stream: nobody may begin to visit it any more, and its slot is
+  /// The program destroys the stream: no thread may begin to visit it any more, and its slot is
   /// recycled when its last uses have completed.
   void retire(Slot slot) { entries_[slot].retired = true; }
 
-  /// Retires the per-thread streams of threads that have ended: nobody submits to them any more.
+  /// Retires the per-thread streams of threads that have ended: nothing submits to them any more.
   void retire_ended() noexcept;
 
   /// Slots of retired streams whose uses have completed, now free; the caller must clear their
@@ -162,8 +162,8 @@ class StreamTable {
 /// A number of the calling thread's own, never reused.
 [[nodiscard]] std::uint64_t this_thread_number();
 
-/// Whose `stream` is, as a use of it on the shared slot is told: that of the calling thread for
-/// kPerThreadStream, else 0.
+/// The thread that `stream` belongs to, as a use of it on the shared slot has it: the number of the
+/// calling thread for kPerThreadStream, else 0.
 [[nodiscard]] std::uint64_t thread_of(StreamHandle stream);
 
 }  // namespace superpipe

@@ -92,7 +92,7 @@ void UseTracker::mark_used(Buffer& buffer, const Use& use) {
   if (use.writes) buffer.note_write();
 }
 
-// Counts those that mark_used() is about to pin for good.
+// Counts the buffers that mark_used() is about to pin forever.
 void UseTracker::count_pinned(const UseToken& token, const Use& use) {
   if (!use.capturing) return;
   for (const BufferId id : ids(token)) {
@@ -220,7 +220,7 @@ Decision UseTracker::ask_policy(const Use& use, const UseToken& token) {
     if (core_.follows_recorded) core_.follow_recorded();
     return decision;
   } catch (const std::bad_alloc&) {
-    core_.asks_policy = false;  // nobody knows in what state it is: may_ask_policy() replaces it
+    core_.asks_policy = false;  // policy's state is not known: may_ask_policy() replaces it
     return {};
   }
 }
@@ -470,7 +470,7 @@ void UseTracker::ask_about_shared(SharedUses& uses) noexcept try {
 }
 
 // So that it becomes known when the device is done with the launch, and with those before it.
-// Not where the manager ended since the launch began, for then nobody may call the device.
+// Not where the manager ended since the launch began, for then nothing may call the device.
 void UseTracker::mark_progress(Slot slot) noexcept {
   if (core_.stopped || core_.abandoned) return;
   if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {

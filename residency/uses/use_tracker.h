@@ -26,8 +26,8 @@ namespace superpipe {
 /// those of ResidencyManager, which documents them.
 ///
 /// A part of the manager. begin_launch() and end_use() are the hot path: when all buffers are in
-/// place, nothing there waits or grows with the number of buffers, nor, but for the mark that a
-/// launch leaves now and then while not everything fits, allocates or calls the device.
+/// place, nothing there waits or grows with the number of buffers. Nothing there allocates or calls
+/// the device either, except the mark that a launch leaves now and then while not everything fits.
 class UseTracker {
  public:
   UseTracker(ResidencyCore& core, StreamMarker& streams, EvictionQueue& evictions,

@@ -26,7 +26,7 @@ class CallFailed : public std::runtime_error {
 /// The program's thread: what hooks and driver do at each call of it.
 ///
 /// Before each call the worker does what it began until then. So the two threads never see each
-/// other's future, but for what one call or one round changes while it lasts.
+/// other's future, except what one call or one round changes while it lasts.
 class VirtualProgram : public Program {
  public:
   explicit VirtualProgram(const Experiment& experiment)

@@ -33,14 +33,16 @@ struct Experiment {
   std::optional<int> k{};        ///< layers on the device, for policies that count them
   std::optional<int> k_prime{};  ///< layers moved at a time
   Bytes piece_size;              ///< ResidencyOptions::piece_size
-  /// ResidencyOptions::host_limit; by itself more than any program needs: nobody touches it.
+  /// ResidencyOptions::host_limit; by default more than any program needs: nothing touches that
+  /// memory.
   Bytes host_limit{std::uint64_t{1} << 42};
   bool compares_digests = true;  ///< ResidencyOptions::compares_digests
   bool maps_early = false;       ///< ResidencyOptions::maps_early
   /// ResidencyOptions::kernel_name, for Outcome::error; null: that one's default, a number.
   std::function<std::string(KernelId)> kernel_name{};
   int passes = 10;
-  /// What the program did in an earlier run, up to the end of its first pass; null: nobody knows.
+  /// What the program did in an earlier run, up to the end of its first pass; null: it is not
+  /// known.
   std::shared_ptr<const RecordedRun> recorded{};
   std::vector<Disturbance> disturbances;  ///< in the order of their passes
   VirtualDeviceOptions device;
@@ -87,7 +89,7 @@ struct Outcome {
   std::vector<std::string> violations;
 };
 
-/// Runs `workload` from its loading on. Deterministic: depends on nothing but its arguments.
+/// Runs `workload` from its loading on. Deterministic: depends only on its arguments.
 [[nodiscard]] Outcome run(Workload& workload, const Experiment& experiment);
 
 }  // namespace superpipe::virtual_time

@@ -31,7 +31,7 @@ struct ThreadCosts {
 ///
 /// One real thread runs all in turns. Whatever costs time is charged to the thread whose turn it
 /// is. A round runs whole, at the time at which it begins; so what it changes is seen by the
-/// program at that time already, though the worker's clock says when the round was over. Whoever
+/// program at that time already, though the worker's clock says when the round was over. Code that
 /// must not profit from that compares with that clock (VirtualDevice::launch does).
 ///
 /// Time goes on only through charge(), advance_to() and rounds, and never backwards for a thread.
@@ -65,7 +65,7 @@ class VirtualClock : public WorkerClock {
   /// When the next round begins unless the worker is woken sooner.
   [[nodiscard]] Time next_round() const { return next_round_; }
 
-  /// The side of the thread that pins host memory ahead of need. Nobody waits for its rounds, so
+  /// The side of the thread that pins host memory ahead of need. Nothing waits for its rounds, so
   /// they run in run_rounds() alone.
   class Stocker : public WorkerClock {
    public:

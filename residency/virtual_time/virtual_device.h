@@ -104,8 +104,8 @@ struct VirtualDeviceOptions {
 /// Streams run in order; a copy engine for each direction is shared by all. Kernels of the program
 /// run one after the other in the order of their submission, whatever streams they are on. A call
 /// is charged to the thread whose turn it is by the clock. Checks what a real device would punish
-/// or silently do wrong, see violations(). Touches no host memory but the results of digests, which
-/// it writes at once: what it compares is which write was the last. Not thread-safe.
+/// or silently do wrong, see violations(). Touches no host memory except the results of digests,
+/// which it writes at once: what it compares is which write was the last. Not thread-safe.
 class VirtualDevice : public DeviceMemory {
  public:
   /// `clock` must outlive the device.
