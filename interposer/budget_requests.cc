@@ -54,7 +54,7 @@ void BudgetRequests::serve(const LiveSegment::Request& request) {
 }
 
 void BudgetRequests::end_progress() noexcept {
-  // The child of a fork may have inherited a mutex that nobody will ever unlock.
+  // The child of a fork may have inherited a mutex that no thread will ever unlock.
   if (progress_ != nullptr && thread_.is_owner()) progress_->end();
 }
 

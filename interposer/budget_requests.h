@@ -12,11 +12,11 @@
 
 namespace superpipe {
 
-/// A thread that sleeps in the kernel until somebody asks for another budget, or for figures.
+/// A thread that sleeps in the kernel until another process asks for a budget, or for figures.
 ///
 /// So a request costs a launch nothing, and is carried out at once though no thread of superpipe
 /// may run. After one for a budget it publishes the figures every few milliseconds until the pages
-/// fit the limit, for those who watch. While there is progress to show, it wakes once a second.
+/// fit the limit, for what watches. While there is progress to show, it wakes once a second.
 class BudgetRequests {
  public:
   /// What it does; called on its thread, without a lock.
@@ -52,7 +52,7 @@ class BudgetRequests {
   const std::unique_ptr<RunProgress> progress_;
   std::atomic<bool> ended_{false};
   bool shows_progress_;   // of the thread
-  bool watched_ = false;  // of the thread: somebody may be waiting for the pages to fit
+  bool watched_ = false;  // of the thread: a process may be waiting for the pages to fit
   OwnThread thread_;
 };
 

@@ -54,7 +54,7 @@ void set_schedule(const SettingValues& values, Configuration& configuration) {
   }
 }
 
-/// What the plan says that the program does, but for the host memory that it needs.
+/// What the plan says that the program does, except the host memory that it needs.
 std::shared_ptr<const RecordedRun> without_slabs(const Plan& plan) {
   RecordedRun recorded = *plan.recorded;
   recorded.slabs.clear();

@@ -118,7 +118,7 @@ __attribute__((constructor)) void start() {
       // The program may change its folder before there is anything to record.
       std::error_code no_folder;
       const auto path = std::filesystem::absolute(configuration.trace_file, no_folder);
-      // Else the path stays as it is, and who opens it says what is wrong.
+      // Else the path stays as it is, and what opens it says what is wrong.
       if (!no_folder) read.configuration.trace_file = path.string();
       begin_trace_run();
       offer_to_nvtx();

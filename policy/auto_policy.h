@@ -24,10 +24,10 @@ namespace superpipe {
 /// expected use comes next, in the stead of the piece that is used last of all, if that is used
 /// later. missing() says what has to come by when, so that the caller need not bring anything
 /// sooner than that (Forestall: Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin,
-/// Li, OSDI 1996); whoever brings it at once (Aggressive: Cao, Felten, Karlin, Li, SIGMETRICS 1995)
-/// moves more. Without a place only what was allocated next is
-/// brought ahead of its first use (ReadAhead), and what came goes first, so that the rest of a
-/// cycle stays (bimodal insertion: Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007).
+/// Li, OSDI 1996); a caller that brings it at once (Aggressive: Cao, Felten, Karlin, Li, SIGMETRICS
+/// 1995) moves more. Without a place only what was allocated next is brought ahead of its first use
+/// (ReadAhead), and what came goes first, so that the rest of a cycle stays (bimodal insertion:
+/// Qureshi, Jaleel, Patt, Steely, Emer, ISCA 2007).
 ///
 /// Pure: no clock, no device; the same calls give the same answers. Not thread-safe.
 class AutoPolicy {

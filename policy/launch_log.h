@@ -98,7 +98,7 @@ class LaunchLog {
 
   /// Puts a launch behind the others. Its buffers are not used by it until note_use().
   void append(KernelId kernel, std::span<const Name> names);
-  /// Notes who is named by the latest launch, for later ones.
+  /// Notes what is named by the latest launch, for later ones.
   void note_use();
   void set_trust(std::size_t launch, int trust) { launches_[launch].trust = trust; }
 

@@ -11,8 +11,8 @@
 
 namespace superpipe {
 
-/// Adds up what has to come before each launch to come, so that whoever knows how long both take
-/// can tell when the link has to begin.
+/// Adds up what has to come before each launch to come, so that a caller that knows how long both
+/// take can tell when the link has to begin.
 ///
 /// Launches are counted in groups of equal length, which becomes longer when uses are expected that
 /// lie further ahead than kGroups of them. Pure, not thread-safe. Allocates nothing.
@@ -21,7 +21,7 @@ class MissingBytes {
   static constexpr std::size_t kGroups = 256;
 
   /// Launch `present` is the present one: what was expected to be used by it or before does not
-  /// count any more, but for what is in the group of the next one. REQUIRES: no less than before.
+  /// count any more, except what is in the group of the next one. REQUIRES: no less than before.
   /// Amortised O(1) a launch.
   void advance(std::uint64_t present) {
     next_ = present + 1;

@@ -54,8 +54,8 @@ class PassLaunches {
   /// So the sum is right and the distribution is a guess: a product of matrices with many rows
   /// computes longer than it says, and an optimizer's step for less time. A bound that is computed
   /// from it cannot be trusted further than that where compute and link take about as long; where
-  /// either of them takes most of the pass it hardly matters who computes. Refers to this object.
-  /// O(launches).
+  /// either of them takes most of the pass it hardly matters which of them computes. Refers to this
+  /// object. O(launches).
   [[nodiscard]] std::vector<TimedLaunch> estimated_launches(Seconds compute) const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace superpipe {
 
-/// One policy: who comes and who goes. Its functions are those of PolicyEngine, which documents
+/// One policy: what comes and what goes. Its functions are those of PolicyEngine, which documents
 /// them. Pure, not thread-safe.
 class Policy {
  public:

@@ -65,8 +65,8 @@ struct PolicyConfig {
   /// The budget is a promise to the user; else it is what there seemed to be, and a launch that
   /// needs more may try to get it.
   bool budget_is_promise = true;
-  /// kAuto: what the program did in an earlier run, which it is expected to do again. Null: nobody
-  /// knows. Fewer than LaunchReplay's capacity / 2 launches.
+  /// kAuto: what the program did in an earlier run, which it is expected to do again. Null: that is
+  /// not known. Fewer than LaunchReplay's capacity / 2 launches.
   std::shared_ptr<const RecordedRun> recorded{};
 };
 

@@ -36,7 +36,7 @@ class ReadAhead {
   void on_launch(std::span<const BufferId> buffers);
 
   /// In how many launches from the present one the buffer is expected to be named, at least 1;
-  /// kNever: nobody knows. O(1).
+  /// kNever: it is not known. O(1).
   [[nodiscard]] std::uint64_t due_in(BufferId id) const;
 
   /// How many buffers were allocated after this one. REQUIRES: it exists, and no launch has named

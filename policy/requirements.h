@@ -9,7 +9,7 @@ namespace superpipe {
 /// The oldest driver that superpipe works with, as cuDriverGetVersion says it: CUDA 12.4.
 ///
 /// It is the first with cuFuncGetParamInfo, which tells the layout of a kernel's parameters;
-/// without it nobody knows which buffers a launch uses.
+/// without that it is not known which buffers a launch uses.
 inline constexpr int kOldestDriver = 12040;
 
 /// The first driver package from NVIDIA that has kOldestDriver, for messages.

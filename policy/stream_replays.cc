@@ -3,7 +3,7 @@
 namespace superpipe {
 namespace {
 
-// Of how many recent launches it counts who foresaw them.
+// Of how many recent launches it counts which replay foresaw them.
 constexpr double kShareStep = 1.0 / 256;
 // The share of launches that the streams' replays have to foresee above what the one log does, for
 // the streams to be taken apart; and which the one log may lack when they are put together.

@@ -23,13 +23,13 @@ namespace superpipe {
 /// allow for a relative error of 1e-9 where equality matters.
 ///
 /// Where single bytes can be moved at no cost but their time on the link, a schedule reaches the
-/// bound, but for room that buffers take before they are made and after they are freed: Aggressive
-/// (Cao, Felten, Karlin, Li, SIGMETRICS 1995). It always fetches the missing byte that is used
-/// next, for which the byte leaves whose next use is furthest, if that is later. Say launch j waits
-/// for the link, and launch i was the last one in which the link stood still. At its end the device
-/// was full of what is used next, and since then D(i..j) - fit bytes have crossed, each once. So
-/// whatever is measured above the bound is the cost of moving larger pieces, or of the program's
-/// launches being foreseen wrongly, or is avoidable.
+/// bound, except for room that buffers take before they are made and after they are freed:
+/// Aggressive (Cao, Felten, Karlin, Li, SIGMETRICS 1995). It always fetches the missing byte that
+/// is used next, for which the byte leaves whose next use is furthest, if that is later. Say launch
+/// j waits for the link, and launch i was the last one in which the link stood still. At its end
+/// the device was full of what is used next, and since then D(i..j) - fit bytes have crossed, each
+/// once. So whatever is measured above the bound is the cost of moving larger pieces, or of the
+/// program's launches being foreseen wrongly, or is avoidable.
 ///
 /// It is assumed that launches do not overlap each other, that evictions take no time, and that a
 /// launch needs all bytes of its buffers when it starts. Where `fit` is less than the largest
@@ -46,9 +46,10 @@ namespace superpipe {
 /// pass may be shorter, at the cost of others.
 ///
 /// It is the best sum of windows between the end of one launch of a pass and the end of the same
-/// launch m passes later, over m. Whoever runs passes without end gets from the one to the other
-/// again and again, so the mean is no less, whichever launch and m are taken. (The windowed_bound()
-/// of m + 1 passes less that of m is no bound: a window that spans passes may count in full.)
+/// launch m passes later, over m. A program that runs passes without end gets from the one to the
+/// other again and again, so the mean is no less, whichever launch and m are taken. (The
+/// windowed_bound() of m + 1 passes less that of m is no bound: a window that spans passes may
+/// count in full.)
 ///
 /// The launch is one where a window of the best sum ends, and m is the best of those tried: all up
 /// to 1024, or until the passes have two million launches and accesses. So the result is at or

@@ -16,7 +16,7 @@ namespace superpipe {
 
 /// What needs the allocator, in words for a message, such as "vLLM" or "torch.cuda.MemPool". Looks
 /// at lines of Python that are no comments: at names, not at what the program does with them. Pure.
-/// @return nullopt: nothing that is known of.
+/// @return nullopt: no such need is known.
 [[nodiscard]] std::optional<std::string_view> allocator_need_in(std::string_view text) noexcept;
 
 /// A program and what of it needs the allocator.

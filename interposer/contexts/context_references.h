@@ -33,7 +33,7 @@ class ContextReferences {
       try {
         green_devices_[green] = device;
       } catch (const std::bad_alloc&) {
-        return;  // Nobody would take the reference back.
+        return;  // Nothing would take the reference back.
       }
     }
     on_primary_retained(device);

@@ -32,7 +32,7 @@ Result<StreamHandle> ForeignStreams::behind(StreamHandle stream) noexcept {
   if (result == CUDA_SUCCESS) {
     result = driver().cuStreamWaitEvent(driver_stream(*follower), end, 0);
   }
-  // The driver keeps it for as long as somebody waits.
+  // The driver keeps it for as long as something waits.
   (void)driver().cuEventDestroy_v2(end);
   if (result != CUDA_SUCCESS) return to_status(result);
   return *follower;

@@ -194,7 +194,8 @@ std::string ManagedContext::join_host_ledger() {
 }
 
 // One line for what others will not see of this process, and why: join_host_ledger() and show().
-// Who preloads the library and has it move nothing misses nothing, and is told only by the log.
+// A user who preloads the library and has it move nothing misses nothing, and is told only by the
+// log.
 void ManagedContext::warn_of_being_alone(std::string_view no_ledger,
                                          std::string_view no_segment) const {
   if (no_ledger.empty() && no_segment.empty()) return;
@@ -294,7 +295,7 @@ ResidencyOptions ManagedContext::residency_options() {
   if (moves_pieces(options.policy.kind)) {
     options.piece_size = piece_size_for(options.policy.budget, device_memory_.granularity());
   }
-  // Who wants a timeline wants the launches on it, too.
+  // A user who wants a timeline wants the launches on it, too.
   options.policy_waits = configuration_.budget_is_free_memory() &&
                          configuration_.timeline_file.empty() && configuration_.recorded == nullptr;
   options.headroom = headroom_;
@@ -449,7 +450,7 @@ void ManagedContext::start_trace() noexcept try {
   log_line(LogLevel::kError, std::string(variable_of(SettingId::kTrace)) + ": " + error.what());
 }
 
-// Another thread may have closed the context meanwhile: then nobody else stops what has started.
+// Another thread may have closed the context meanwhile: then nothing else stops what has started.
 template <typename Times>
 void ManagedContext::use_unless_closed(Times* times, std::atomic<Times*>& place) noexcept {
   {

@@ -147,7 +147,7 @@ class ManagedContext {
   /// Where to record what happens; null: nowhere. It stays for the life of the process.
   [[nodiscard]] TraceRecorder* trace() const noexcept { return trace_; }
   /// Begins to time kernels for the trace, if one is recorded, as the configuration says. To be
-  /// called once, by who holds no lock: CUPTI may call the hooks.
+  /// called once, without a lock: CUPTI may call the hooks.
   void start_kernel_times() noexcept;
   /// What times some kernels for the trace by events; null: nothing does. It stays for the life of
   /// the process.
@@ -223,7 +223,7 @@ class ManagedContext {
   std::unique_ptr<TraceRecording> recording_;  ///< null unless a trace is recorded
   TraceRecorder* trace_ = nullptr;             ///< of recording_
   std::mutex peers_mutex_;                     ///< open_to() runs once at a time
-  std::mutex times_mutex_;  ///< between who starts to time kernels, and who closes the context
+  std::mutex times_mutex_;  ///< to start timing kernels, and to close the context
   // Owned, and never destroyed either: their threads, and CUPTI, may use them.
   std::atomic<KernelTimer*> kernel_timer_{nullptr};
   std::atomic<CuptiCollector*> cupti_collector_{nullptr};

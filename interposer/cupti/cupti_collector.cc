@@ -74,7 +74,7 @@ std::variant<std::unique_ptr<CuptiCollector>, std::string> CuptiCollector::start
   }
   owner_.store(::getpid());
   CuptiCollector* const self = collector.get();
-  // Where it fails nothing is recorded yet, so that CUPTI calls nobody back that may not go.
+  // Where it fails nothing is recorded yet, so that CUPTI calls back nothing that may not go.
   if (std::string problem = self->enable(); !problem.empty()) return problem;
   // Without the thread, times come when CUPTI's buffers are full, and at the end.
   (void)self->thread_.start("superpipe-cupti", [self] { self->main(); });
@@ -217,7 +217,7 @@ void CuptiCollector::note(std::uint32_t correlation, const MarkedLaunch& launch)
     const std::lock_guard lock(mutex_);
     launches_.add(correlation, launch);
   } catch (const std::exception&) {
-    // Out of memory: nobody knows how long it takes.
+    // Out of memory: it is not known how long it takes.
   }
 }
 
@@ -266,7 +266,7 @@ void CuptiCollector::tell(const CUpti_ActivityKernel10& record, nanoseconds ahea
 }
 
 // By how much CUPTI's clock, which records have, is ahead of the trace's. It is the system's time
-// as a rule, which somebody may set: so this is asked for each buffer again. The least of some
+// as a rule, which the program may set: so this is asked for each buffer again. The least of some
 // readings had no pause between its halves.
 std::optional<nanoseconds> CuptiCollector::clock_ahead() const noexcept {
   constexpr int kReadings = 3;

@@ -90,8 +90,9 @@ class CuptiCollector {
   TraceRecorder& trace_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::atomic<bool> has_ended_{false};
-  std::atomic<bool> is_at_exit_{false};       ///< CUPTI is not to be called any more
-  std::atomic<bool> is_thread_taken_{false};  ///< by who waits for its end, or gives it up
+  std::atomic<bool> is_at_exit_{false};  ///< CUPTI is not to be called any more
+  /// By the thread that waits for its end, or gives it up.
+  std::atomic<bool> is_thread_taken_{false};
 
   std::mutex mutex_;  ///< guards what follows, up to the thread; held across no call of CUPTI's
   std::condition_variable changed_;

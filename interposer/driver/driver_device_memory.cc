@@ -455,7 +455,7 @@ void DriverDeviceMemory::separate(CUstream stream) {
   if (checked(result, "cuMemsetD8Async") != Status::kOk) separators_left_out_.store(kForGood);
 }
 
-// A word on the device that nobody reads; 0 where there is none now. Not before the first copy to
+// A word on the device that nothing reads; 0 where there is none now. Not before the first copy to
 // the host, since a program that never evicts does not need it; then the device may be full. Nor
 // where there are few pages: a driver may take a granule for it, which comes out of the headroom.
 CUdeviceptr DriverDeviceMemory::separator() {

@@ -30,13 +30,13 @@ class ExecutableGraphs {
     KernelId id{};  ///< under which policy and a trace know it, as if it were a kernel
     std::shared_ptr<const GraphWords::Words> words;
     Bytes takes;           ///< of device memory, for its own allocations: it has none for them yet
-    bool is_known = true;  ///< false: nobody knows what it uses since a change went unnoted
+    bool is_known = true;  ///< false: it is not known what it uses since a change went unnoted
   };
 
-  /// Who may launch a graph.
+  /// What may launch a graph.
   enum class Launcher {
     kHost,
-    kDevice,  ///< device code as well, which nobody sees
+    kDevice,  ///< device code as well, which no hook sees
   };
   /// `graph` was made of a graph of `nodes` nodes, which name `words` and allocate up to
   /// `allocates` at once.

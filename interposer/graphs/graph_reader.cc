@@ -101,7 +101,7 @@ class Reader {
   bool add_kernel(CUgraphNode node, NamedWords& named) {
     CUDA_KERNEL_NODE_PARAMS kernel{};
     if (driver().cuGraphKernelNodeGetParams_v2(node, &kernel) != CUDA_SUCCESS) return false;
-    // Device code can give such a node other parameters, which nobody sees. A driver that does not
+    // Device code can give such a node other parameters, which no hook sees. A driver that does not
     // know the attribute has no such nodes.
     CUlaunchAttributeValue attribute{};
     if (driver().cuGraphKernelNodeGetAttribute(

@@ -25,7 +25,7 @@ class GraphWords {
   /// `graph` is the graph of the node `node` from now on, instead of the one that it had before.
   void set_child(CUgraphNode node, GraphWords graph);
 
-  /// Some node, nobody knows which, may name `words` as well.
+  /// Some node, it is not known which, may name `words` as well.
   void add(const Words& words);
 
   /// All words, each once, in ascending order.

@@ -110,14 +110,14 @@ CUresult instantiate(CUgraphExec* executable, CUgraph graph, unsigned long long 
                                         read.allocates);
           if (uploads) managed.graphs().backed(*executable);
         } catch (const std::bad_alloc&) {
-          // A launch of it would use buffers that nobody knows of.
+          // A launch of it would use buffers that are not known.
           (void)driver().cuGraphExecDestroy(*executable);
           throw;
         }
       });
 }
 
-/// Who may launch `executable`, if anything has to be known of it.
+/// What may launch `executable`, if anything has to be known of it.
 Launcher launcher_of(CUgraphExec executable) noexcept {
   const ManagedContext* const managed = moving_context();
   return managed == nullptr ? Launcher::kHost : managed->graphs().launcher_of(executable);

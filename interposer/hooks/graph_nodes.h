@@ -16,7 +16,7 @@ namespace superpipe {
 inline constexpr char kUnordered[] = "used where events cannot order it";
 
 /// Calls the driver through `call`, which makes a node that names `words`: at a launch of its graph
-/// they will be used. Until then they need not be on the device, but for those that `checked`
+/// they will be used. Until then they need not be on the device, except those that `checked`
 /// names, which the driver looks up in the call. They are noted all the same, for a graph of which
 /// the driver will not tell everything. `kind`: of the call.
 /// @return what `call` returned, or why a buffer could not be had.

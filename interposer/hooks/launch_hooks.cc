@@ -1,5 +1,5 @@
 // Kernel launches: the hot path. While all is resident nothing here logs or allocates, and the only
-// driver call is the launch itself, but for kernels with arrays of pointers; residency takes its
+// driver call is the launch itself, except for kernels with arrays of pointers; residency takes its
 // mutex twice, briefly.
 #include <chrono>
 #include <cstddef>

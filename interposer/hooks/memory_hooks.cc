@@ -172,8 +172,8 @@ CUresult free_async(CUdeviceptr dptr, StreamHandle stream, const Call& call) noe
                       [&] { return managed->residency().free_async(dptr, stream, others); });
 }
 
-/// Whether free memory is what the driver says: where nothing gives way, it is, but for pages that
-/// no buffer has.
+/// Whether free memory is what the driver says: where nothing gives way, it is, except for pages
+/// that no buffer has.
 bool device_answer_stands() noexcept {
   if (process_configuration().policy != PolicyKind::kResident) return false;
   ManagedContext* const managed = ContextRegistry::managed();

@@ -75,7 +75,7 @@ CUresult copy_on_host(RoutedCopy& copy, const BufferCopy& wanted) noexcept;
 /// Ends the use of a copy that was made `way`, with `result`. What the calling thread has copied is
 /// done, and nothing of it is on the stream. A copy that is to be awaited is waited for then: that
 /// may take for as long as other threads need, and they find the buffer used by a stream, as behind
-/// an asynchronous copy. @return `result`, or what the driver answers to whoever waits.
+/// an asynchronous copy. @return `result`, or what the driver answers to a call that waits.
 CUresult end_copy(ManagedContext& managed, UseToken& token, StreamHandle stream, CUresult result,
                   Way way) noexcept;
 

@@ -37,7 +37,7 @@ struct NoOtherWay {};
 ///
 /// Waits only when a buffer is not mapped yet. On a stream that events cannot order it does what
 /// submit_unordered() says. `otherwise`: called instead where the buffers do not fit on the device
-/// together, about which nobody is told then.
+/// together, about which nothing is told then.
 /// @return what was called returned, or why the buffers could not be made resident.
 template <typename Call, typename Otherwise = NoOtherWay>
 CUresult submit_using(const UsedWords& used, StreamHandle stream, const Call& call,

@@ -110,7 +110,7 @@ bool counts_up(std::string_view name) {
 }
 
 /// Adds the parameters of a kernel, whose name is known, that are arrays of pointers, or may become
-/// such. `types`: theirs; empty if nobody tells.
+/// such. `types`: theirs; empty if nothing tells.
 void append_arrays(KernelLayout& layout, const std::vector<std::string>& types,
                    const std::vector<std::size_t>& sizes) {
   const bool counts = counts_up(layout.name);
@@ -314,7 +314,7 @@ void KernelLayoutCache::forget_module(CUmodule module) noexcept {
   });
 }
 
-// Which of the driver's own modules are the library's, nobody tells without loading them.
+// Which of the driver's own modules are the library's, nothing tells without loading them.
 void KernelLayoutCache::forget_library(CUlibrary library) noexcept {
   forget([library](const Owner& owner) {
     return owner.handle == nullptr || !owner.is_library || owner.handle == library;

@@ -53,7 +53,7 @@ class PointerArrays {
   /// A kernel gets the arrays in device memory at `arrays`, and its launch names the addresses
   /// `named` in the arena. Asks the driver for each array that is new. Does nothing where nothing
   /// is behind.
-  /// @return false if host memory does not suffice: nobody knows what is in the arrays then.
+  /// @return false if host memory does not suffice: it is not known then what is in the arrays.
   [[nodiscard]] bool note_launch(std::span<const std::uint64_t> arrays,
                                  std::span<const std::uint64_t> named) noexcept;
 

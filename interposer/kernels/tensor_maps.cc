@@ -35,7 +35,7 @@ bool TensorMaps::remember(const void* map, std::uint64_t address) noexcept try {
   const std::lock_guard lock(mutex_);
   if (addresses_.size() >= limit_) forget_dead();
   addresses_.insert_or_assign(key, address);
-  // Whoever launches with the map has it from the program, which orders that behind this call.
+  // What launches with the map has it from the program, which orders that behind this call.
   filter_[bit / 64].fetch_or(std::uint64_t{1} << bit % 64, std::memory_order_relaxed);
   any_.store(true, std::memory_order_relaxed);
   return true;

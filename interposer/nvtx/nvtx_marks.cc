@@ -36,7 +36,7 @@ constexpr std::size_t kMostTextBytes = 512;
 
 /// Where marks go to; null: nowhere (yet, or any more).
 TraceRecorder* recorder() noexcept {
-  // The child of a fork records nothing, and a lock may be held there that nobody will release.
+  // The child of a fork records nothing, and a lock may be held there that no thread will release.
   if (hooks_disabled.load(std::memory_order_relaxed)) return nullptr;
   ManagedContext* const managed = ContextRegistry::managed();
   if (managed == nullptr) return nullptr;

@@ -16,7 +16,7 @@ namespace {
 
 using Interpreter = PythonFrames::Interpreter;
 
-// Who owns a frame that the interpreter makes for itself; also higher.
+// What owns a frame that the interpreter makes for itself; also higher.
 constexpr std::uint8_t kOwnedByInterpreter = 3;
 // Of 3.14, whose frames have pointers to code with marks in the lowest bits.
 constexpr std::uintptr_t kMarks = 3;

@@ -28,7 +28,7 @@
 namespace superpipe {
 namespace {
 
-// Any key does: nobody chooses contents to deceive it. It is the same in every process.
+// Any key does: no program chooses contents to deceive it. It is the same in every process.
 DigestKey fixed_key() {
   std::mt19937_64 numbers(20'210'607);
   DigestKey key{};
@@ -132,7 +132,7 @@ void CopyRecorder::note_copy(const CopyTarget& target, StreamHandle stream,
       write(record, target);
     } else if (!is_pinned(target.base)) {
       // The call has waited, as far as is documented; where the device reads pageable memory by
-      // itself nobody promises it.
+      // itself nothing promises it.
       if (driver().cuStreamSynchronize(driver_stream(stream)) == CUDA_SUCCESS) {
         write(record, target);
       } else {
@@ -206,7 +206,7 @@ void CopyRecorder::write_line(const std::string& line) {
     has_failed_ = true;
     log_line(LogLevel::kError, path_ + " cannot be written: " + std::strerror(errno) +
                                    "; no more copies are written down");
-    // Whoever reads it shall not take a part for all.
+    // A reader shall not take a part for all.
     if (file_ >= 0) (void)!::ftruncate(file_, 0);
   }
 }

@@ -173,7 +173,7 @@ void KernelTimer::tell(const UnderWay& one, TimePoint now) {
 }
 
 // Nothing else runs in the timer's stream, so that the event is complete at once as a rule. Where
-// it is not, nobody knows when it was: there is no base until the next one.
+// it is not, it is not known when it was: there is no base until the next one.
 void KernelTimer::renew_base() {
   if (base_time_ && Clock::now() - *base_time_ < kOldestBase) return;
   base_time_.reset();

@@ -27,7 +27,8 @@ namespace superpipe {
 /// Shows the line about once a second, until the first passes are known, or kLongest has passed
 /// since the first launch, or since anything was last allocated, freed, launched or brought in.
 ///
-/// Thread-safe: a thread of superpipe's own shows it, and whoever ends the process removes it.
+/// Thread-safe: a thread of superpipe's own shows it, and the thread that ends the process removes
+/// it.
 class RunProgress {
  public:
   using Clock = TerminalLine::Clock;
@@ -44,10 +45,10 @@ class RunProgress {
 
   /// Shows what `figures` says at `now`. Its own mutex is held meanwhile: `figures` must not call
   /// this object, and may take any other lock that no caller of end() holds. Nothing is thrown:
-  /// where `figures` throws, or memory runs out, the line is removed for good.
+  /// where `figures` throws, or memory runs out, the line is removed, and does not come back.
   /// @return whether there is more to come.
   bool tick(const std::function<LiveFigures()>& figures, Clock::time_point now) noexcept;
-  /// Removes the line for good. Waits for a tick 0.1 s at most.
+  /// Removes the line, which does not come back. Waits for a tick 0.1 s at most.
   void end() noexcept;
 
  private:

@@ -8,10 +8,10 @@
 
 namespace superpipe {
 
-/// A line that is replaced in place for as long as nobody else writes to the terminal.
+/// A line that is replaced in place for as long as nothing else writes to the terminal.
 ///
 /// The cursor always rests at the beginning of an empty line below it, so that whatever the program
-/// prints next stands by itself. Once anybody else has written (inotify tells), the line is left
+/// prints next stands by itself. Once something else has written (inotify tells), the line is left
 /// where it is, and the next one begins on a line of its own, after a rest: never in the midst of
 /// what the program writes, and a few times at most. Nothing is written while this process is in
 /// the background, the terminal is stopped, or it is not in the mode in which it edits and shows
@@ -39,7 +39,7 @@ class TerminalLine {
   /// How long a text may be that show() shows whole.
   [[nodiscard]] std::size_t columns() const noexcept;
   /// Shows `text`, which has no control characters, cut to the terminal's width, if that is allowed
-  /// now. Waits for nobody.
+  /// now. Waits for nothing.
   void show(const std::string& text, Clock::time_point now) noexcept;
   /// Removes the line, unless others have written since.
   void erase() noexcept;
