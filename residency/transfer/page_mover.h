@@ -18,10 +18,10 @@ namespace superpipe {
 /// Moves the content of one page, in either direction.
 ///
 /// A kernel may use an address through a pointer that nothing of ours has seen, and waits for no
-/// event of ours then. So a page is not mapped while a copy of ours writes it, and it is unmapped
-/// before one reads it: what a kernel wrote behind the copy would be lost. The mover tells no other
-/// part of a page that comes, and the caller sees to it that the events of all uses have completed
-/// before a page is taken.
+/// event of ours then. So a page is unmapped before a copy of ours reads it: what a kernel wrote
+/// behind the copy would be lost. And it is mapped when the copy that fills it has ended, except
+/// where the caller or the program's own work forbids to wait for that (Mapping). Before a page is
+/// taken, the caller sees to it that the events of all uses have completed.
 ///
 /// Enqueues, and waits for nothing. For the caller's thread: holds no lock, and keeps nothing from
 /// one call to the next; digests are for the worker alone (Digester).
