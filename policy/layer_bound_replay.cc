@@ -70,8 +70,7 @@ PolicyEngine::Outline LayerBoundReplay::outline() const noexcept {
 }
 
 std::optional<std::size_t> LayerBoundReplay::layer_of(BufferId id) const noexcept {
-  const std::uint32_t layer = layers_.layer_of(id);
-  return layer == kNoLayer ? std::nullopt : std::optional<std::size_t>(layer);
+  return layers_.found_layer_of(id);
 }
 
 }  // namespace superpipe

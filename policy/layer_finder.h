@@ -60,6 +60,11 @@ class LayerFinder {
   [[nodiscard]] std::uint32_t layer_of(BufferId id) const {
     return index_of(id) < layer_of_.size() ? layer_of_[index_of(id)] : kNoLayer;
   }
+  /// The same; nullopt: none.
+  [[nodiscard]] std::optional<std::size_t> found_layer_of(BufferId id) const {
+    const std::uint32_t layer = layer_of(id);
+    return layer == kNoLayer ? std::nullopt : std::optional<std::size_t>(layer);
+  }
 
   /// Says in `learned` which layers are known; nothing if none are.
   void tell(PolicyEngine::Learned& learned) const;

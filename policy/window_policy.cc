@@ -85,11 +85,11 @@ std::optional<WindowScheduler::Start> WindowPolicy::follow(const Access& access)
     stray_ = step.visits;
     return std::nullopt;
   }
-  const bool opens_pass = step.visits > 0 && follower_.advance(step);
+  const bool begins_pass = step.visits > 0 && follower_.advance(step);
   // Where skips are so frequent that each would throw away what was just fetched, they count as no
   // jumps.
   const bool jumps = step.visits > 1 && (step.predicted || follower_.is_confident());
-  return WindowScheduler::Start{follower_.visit(), opens_pass, is_new || jumps};
+  return WindowScheduler::Start{follower_.visit(), begins_pass, is_new || jumps};
 }
 
 /// Whether a launch of the present visit's layer begins the next pass.
@@ -170,8 +170,7 @@ PolicyEngine::Outline WindowPolicy::outline() const noexcept {
 }
 
 std::optional<std::size_t> WindowPolicy::layer_of(BufferId id) const noexcept {
-  const std::uint32_t layer = layers_.layer_of(id);
-  return layer == kNoLayer ? std::nullopt : std::optional<std::size_t>(layer);
+  return layers_.found_layer_of(id);
 }
 
 }  // namespace superpipe
