@@ -6,7 +6,7 @@
 namespace superpipe {
 
 /// Whether a budget was changed and, if not, why: then all is as it was. The numbers are those of
-/// the live segment (profiler/live_segment.h), so they keep their meaning.
+/// the live segment (profiler/live_layout.h), so they keep their meaning.
 enum class BudgetAnswer : std::uint32_t {
   kChanged = 0,
   kCountsLayers = 1,     ///< the policy keeps a k that the user gave

@@ -14,7 +14,7 @@
 #include "policy/policy_engine.h"
 #include "policy/units.h"
 #include "profiler/budget_answer.h"
-#include "profiler/live_segment.h"
+#include "profiler/live_figures.h"
 #include "profiler/pass_meter.h"
 #include "profiler/run_figures.h"
 #include "residency/device_memory.h"

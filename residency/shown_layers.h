@@ -9,7 +9,7 @@
 
 #include "policy/live_pass.h"
 #include "policy/units.h"
-#include "profiler/live_segment.h"
+#include "profiler/live_figures.h"
 #include "residency/manager_mutex.h"
 #include "residency/residency_core.h"
 

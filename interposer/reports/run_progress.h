@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "interposer/reports/terminal_line.h"
-#include "profiler/live_segment.h"
+#include "profiler/live_figures.h"
 
 namespace superpipe {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "interposer/driver/table.h"
-#include "profiler/live_segment.h"
+#include "profiler/live_layout.h"
 #include "residency/host/host_ledger.h"
 #include "tests/interposer/null_driver.h"
 #include "tests/temporary_folder.h"

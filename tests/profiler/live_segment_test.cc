@@ -23,6 +23,7 @@
 #include <string>
 #include <thread>
 
+#include "profiler/live_process.h"
 #include "profiler/process_identity.h"
 #include "profiler/shared_folder.h"
 #include "tests/hang_limit.h"

@@ -16,7 +16,7 @@ struct BudgetOptions {
 /// What is wrong with the words, in one line that says what is allowed; nullopt if nothing is.
 [[nodiscard]] std::optional<std::string> problem_with(const BudgetOptions& options);
 
-/// Asks the process through its live segment (profiler/live_segment.h), and waits until the new
+/// Asks the process through its live segment (profiler/live_process.h), and waits until the new
 /// budget is in force and the pages fit, at most the timeout. Writes what came of it to stdout,
 /// progress and problems to stderr. Calls no driver. REQUIRES: !problem_with(options).
 /// `folder`: where the segments lie.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "profiler/live_segment.h"
+#include "profiler/live_process.h"
 
 namespace superpipe::cli {
 

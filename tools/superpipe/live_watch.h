@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/live_segment.h"
+#include "profiler/live_process.h"
 
 namespace superpipe::cli {
 
@@ -31,7 +31,7 @@ struct ProcessLook {
 /// call of the driver hangs that superpipe made itself.
 class LiveWatch {
  public:
-  /// Looks at `pid`, or, without, at all processes of this user. `folder`: as in live_segment.h.
+  /// Looks at `pid`, or, without, at all processes of this user. `folder`: as in live_layout.h.
   LiveWatch(std::optional<int> pid, std::string folder) : pid_(pid), folder_(std::move(folder)) {}
 
   /// Asks all of them at once and waits for their answers, at most `patience` for all together;

@@ -22,7 +22,7 @@
 
 #include "policy/budget.h"
 #include "profiler/atomic_file.h"
-#include "profiler/live_segment.h"
+#include "profiler/live_process.h"
 #include "profiler/shared_folder.h"
 #include "tools/superpipe/exit_code.h"
 #include "tools/superpipe/live_text.h"

@@ -18,7 +18,7 @@ struct TopOptions {
 /// What is wrong with the words, in one line that says what is allowed; nullopt if nothing is.
 [[nodiscard]] std::optional<std::string> problem_with(const TopOptions& options);
 
-/// Looks at processes through their live segments (profiler/live_segment.h): on a terminal until
+/// Looks at processes through their live segments (profiler/live_process.h): on a terminal until
 /// its user quits, else until a signal ends it, or, with a process, until that has ended. Writes to
 /// stdout what was asked for. Calls no driver. REQUIRES: !problem_with(options). `folder`: where
 /// the segments lie.
