@@ -45,12 +45,12 @@ bool MoverRounds::run() noexcept {
   worked = evictor_.settle_precleaning() || worked;
   worked = left_out_.settle() || worked;
   if (core_.samples_passthrough() && core_.passthrough.is_due(core_.now())) {
-    worked = core_.sample_passthrough() || worked;
+    worked = core_.sampler.sample() || !core_.warnings.empty() || worked;
   }
   if (core_.ledger.excess() > Bytes{}) {
     worked = pages_.reclaim_one() || worked;
   } else {
-    core_.limit_lowered = false;
+    core_.page_limit.end_lowering();
   }
   if (must_relieve()) worked = relieve() || worked;
   worked = fetch_next() || evict_next() || pull() || precleaner_.run() || worked;
@@ -120,7 +120,8 @@ bool MoverRounds::poll(Meter& meter) {
 // move the same content every time. But the first time after the limit was lowered, the pages go.
 bool MoverRounds::must_relieve() const {
   return core_.ledger.excess() > core_.coming() &&
-         (core_.must_keep_limit() || core_.limit_lowered) && relieved_in_vain_ != core_.samples;
+         (core_.must_keep_limit() || core_.page_limit.is_lowered()) &&
+         relieved_in_vain_ != core_.sampler.samples();
 }
 
 // Requests evictions of what exceeds the limit. Where no buffer can go, because all are pinned, or
@@ -128,14 +129,15 @@ bool MoverRounds::must_relieve() const {
 bool MoverRounds::relieve() noexcept {
   const Bytes lacking = core_.ledger.excess() - core_.coming();
   // Once for each sample, buffers that could not go before are asked again.
-  if (std::exchange(relieved_at_, core_.samples) != core_.samples) ++core_.turns;
+  if (std::exchange(relieved_at_, core_.sampler.samples()) != core_.sampler.samples())
+    ++core_.turns;
   try {
-    if (evictions_.request_bytes(lacking, Bytes{}) > Bytes{}) return true;
+    if (evictions_.request_bytes(lacking, PagesLacking::of_any_size()) > Bytes{}) return true;
   } catch (const std::bad_alloc&) {
     // Without host memory no victim can be found now.
   }
   // What is on its way in, or being copied ahead of need, can go when that has ended.
-  if (!core_.has_unsettled_pieces()) relieved_in_vain_ = core_.samples;
+  if (!core_.has_unsettled_pieces()) relieved_in_vain_ = core_.sampler.samples();
   return false;
 }
 
@@ -154,7 +156,7 @@ bool MoverRounds::fetch_next() {
         core_.tell_whereabouts(id);
       }
       core_.fetches.erase(busy);
-      core_.announce_change();
+      core_.waits.announce();
       continue;
     }
     if (buffer.is_left_out()) {
@@ -363,7 +365,7 @@ void MoverRounds::note_progress() {
 
 // A launch that had time to wait has it no longer.
 void MoverRounds::wake_rested_demand() {
-  if (core_.pacing.must_wake(core_.now())) core_.announce_to_waiters();
+  if (core_.pacing.must_wake(core_.now())) core_.waits.announce_to_waiters();
 }
 
 // While the link has enough to do for what policy wants, or transfers take long, asks the device
@@ -388,7 +390,7 @@ bool MoverRounds::poll_link() noexcept {
   }
   // With time it also becomes too little for a write-back.
   const bool had_enough = std::exchange(link_has_enough_, core_.has_link_enough());
-  if (ended || (had_enough && !link_has_enough_)) core_.announce_to_waiters();
+  if (ended || (had_enough && !link_has_enough_)) core_.waits.announce_to_waiters();
   return ended;
 }
 

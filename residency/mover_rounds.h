@@ -40,7 +40,7 @@ class MoverRounds : public WorkerRounds {
   bool run() noexcept override REQUIRES(manager_lock);
   [[nodiscard]] bool is_pending() const override REQUIRES(manager_lock);
   [[nodiscard]] bool is_awaited() const override REQUIRES(manager_lock) {
-    return core_.waiters > 0 && !core_.pacing.has_resting();
+    return core_.waits.waiters > 0 && !core_.pacing.has_resting();
   }
   [[nodiscard]] std::chrono::nanoseconds longest_rest() const override REQUIRES(manager_lock);
 

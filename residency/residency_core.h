@@ -28,6 +28,7 @@
 #include "residency/device_memory.h"
 #include "residency/host/host_store.h"
 #include "residency/manager_mutex.h"
+#include "residency/manager_waits.h"
 #include "residency/pieces/arena.h"
 #include "residency/pieces/buffer_cache.h"
 #include "residency/pieces/buffer_numbers.h"
@@ -39,8 +40,9 @@
 #include "residency/residency_options.h"
 #include "residency/residency_trace.h"
 #include "residency/room/device_ledger.h"
-#include "residency/room/device_pressure.h"
 #include "residency/room/host_backing.h"
+#include "residency/room/memory_sampler.h"
+#include "residency/room/page_limit.h"
 #include "residency/room/passthrough_ledger.h"
 #include "residency/room/turn_queue.h"
 #include "residency/streams/event_pool.h"
@@ -73,17 +75,6 @@ struct ResidencyCore final : PieceListener {
   bool wait_change(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
   /// The same, for a thread that wants nothing of the worker that it does not do by itself.
   bool rest(Clock::time_point deadline) noexcept REQUIRES(manager_lock);
-  /// Sleeps until another thread announces a change, at most `slice`. Opens the mutex.
-  void sleep(std::chrono::nanoseconds slice) noexcept REQUIRES(manager_lock);
-  /// Something changed that others may be waiting for.
-  void announce_change() REQUIRES(manager_lock) {
-    ++changes;
-    change.notify_all();
-  }
-  /// The same for changes that only matter to threads that are waiting already.
-  void announce_to_waiters() REQUIRES(manager_lock) {
-    if (waiters > 0) announce_change();
-  }
   /// There is work for the worker.
   void wake_worker() noexcept REQUIRES(manager_lock) {
     if (!worker.wake()) ++counters.errors;
@@ -109,31 +100,8 @@ struct ResidencyCore final : PieceListener {
   /// Whether pass-through memory matters to anything but statistics. Where it does not, the worker
   /// does not run for its sake (I6), and the reported peak lacks code and rounding. Any thread.
   [[nodiscard]] bool samples_passthrough() const { return moves || options.policy.budget; }
-  /// Tells policy of pass-through memory, and the ledger what policy says of the limit.
-  void refresh_limit() REQUIRES(manager_lock);
-  /// Pages and pass-through memory may take `budget` from now on. Where the live buffers no longer
-  /// fit, host memory is set aside for all of them first. Calls no device; moves nothing.
-  BudgetAnswer set_budget(Bytes budget) noexcept REQUIRES(manager_lock);
-  /// A launch needs `bytes` of pages at once: what was yielded to other processes gives way to it,
-  /// as far as the budget goes, and so does what is kept free for pools beside the headroom.
-  /// @return whether the limit is higher now.
-  bool claim(Bytes bytes) noexcept REQUIRES(manager_lock);
   /// Tells the trace, if one is recorded, what may have changed of budget and memory.
   void trace_memory(bool at_once = false) noexcept REQUIRES(manager_lock);
-  using Settling = PassthroughLedger::Settling;
-  /// Asks the device how much it holds that is not in our pages. Opens the mutex. Waits for the
-  /// samples and the page changes of other threads that are under way: for calls of the device,
-  /// never for work of the program. What had to be guessed is settled as `settling` says, which
-  /// may take milliseconds. @return whether the estimate or the limit is another one now.
-  bool sample_passthrough(Settling settling = Settling::kWhenDue) noexcept REQUIRES(manager_lock);
-  /// The same without ever asking what this process has of it.
-  bool take_sample() noexcept REQUIRES(manager_lock);
-  /// Waits while the device is being asked: no page is created or destroyed meanwhile, so that its
-  /// answer can be compared with our count. To be called before a decision to create or destroy a
-  /// page. Opens the mutex. @return false if the manager has ended meanwhile, or the device does
-  /// not answer within the wait limit.
-  bool wait_for_sample() noexcept REQUIRES(manager_lock);
-
   /// Whether the link has enough to do, where policy is asked for each transfer.
   [[nodiscard]] bool has_link_enough() const REQUIRES(manager_lock) {
     return under_way.is_enough(ledger.limit(), link_speed(), now());
@@ -253,10 +221,6 @@ struct ResidencyCore final : PieceListener {
     return cuts ? std::min(options.piece_size, footprint) : footprint;
   }
 
-  /// Whether what does not fit `limit` bytes of pages can leave the device: then host memory is set
-  /// aside for it.
-  bool can_shrink_to(Bytes limit) noexcept REQUIRES(manager_lock);
-
   /// Gives the address range and the id of a buffer back. REQUIRES: not mapped, no page.
   void forget_buffer(BufferId id) noexcept REQUIRES(manager_lock);
   /// Caches a buffer that the program does not have, or forgets it if nothing of it is in place.
@@ -287,14 +251,9 @@ struct ResidencyCore final : PieceListener {
   std::unique_ptr<PagePool>
       pool;                       ///< creation and destruction without the mutex, the rest under it
   PassthroughLedger passthrough;  ///< notes from any thread; the rest under the mutex
-  DevicePressure pressure GUARDED_BY(manager_lock);
-  std::atomic<bool> abandoned{false};
 
   mutable ManagerMutex mutex;
-  std::condition_variable change;
-  std::uint32_t waiters GUARDED_BY(manager_lock) = 0;
-  std::uint64_t changes GUARDED_BY(manager_lock) = 0;  ///< announced so far
-  bool stopped GUARDED_BY(manager_lock) = false;
+  ManagerWaits waits{mutex};
 
   BufferTable buffers;  ///< found without the mutex; the fields of a buffer say what needs it
   PieceStates pieces GUARDED_BY(manager_lock){buffers, *this};
@@ -311,6 +270,8 @@ struct ResidencyCore final : PieceListener {
   PolicyEngine policy GUARDED_BY(manager_lock);
   bool asks_policy GUARDED_BY(manager_lock);
   HostBacking backing GUARDED_BY(manager_lock);
+  PageLimit page_limit GUARDED_BY(manager_lock);
+  MemorySampler sampler GUARDED_BY(manager_lock);
   /// A piece is out for as long as its content is copied to the host ahead of need, and comes back
   /// by itself (Evictor::preclean()): meanwhile it cannot go to make room.
   bool is_precleaning GUARDED_BY(manager_lock) = false;
@@ -322,27 +283,11 @@ struct ResidencyCore final : PieceListener {
     return is_precleaning || arrivals > 0;
   }
   bool must_evict GUARDED_BY(manager_lock) = false;  ///< evictions have been asked for
-  /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
-  /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and
-  /// launches wait for it.
-  bool limit_lowered GUARDED_BY(manager_lock) = false;
-  bool budget_was_set GUARDED_BY(manager_lock) = false;  ///< it is not that of the options
   /// A recorded run is expected to be repeated, and has not come to its end.
   bool follows_recorded GUARDED_BY(manager_lock) = false;
   bool is_other_program GUARDED_BY(manager_lock) = false;  ///< and the user was not told yet
   /// The worker rests until the next launch, though policy may then want a transfer.
   bool pull_awaits_launch GUARDED_BY(manager_lock) = false;
-  bool sampling GUARDED_BY(manager_lock) = false;                 ///< a thread is asking the device
-  std::uint32_t waiting_for_sample GUARDED_BY(manager_lock) = 0;  ///< threads in wait_for_sample()
-  std::uint64_t samples GUARDED_BY(manager_lock) = 0;             ///< answers of the device so far
-  /// What the device held at the last of them, and what of our pages there were.
-  struct SampledMemory {
-    Bytes used, pages;
-    std::uint64_t page_changes;
-    std::optional<std::uint64_t> mark_before, mark_behind;  ///< PassthroughLedger::quiet_mark()
-  };
-  std::optional<SampledMemory> last_sample GUARDED_BY(manager_lock);
-  Bytes reserved GUARDED_BY(manager_lock);  ///< what policy was told last to leave to the driver
 
   TurnQueue turn GUARDED_BY(manager_lock);
   /// Grows with each turn, and whenever buffers that could not go are to be asked again.
@@ -363,13 +308,7 @@ struct ResidencyCore final : PieceListener {
 
  private:
   Status reserve_addresses();
-  bool hold_pages_still() noexcept REQUIRES(manager_lock);
-  void follow_sample() noexcept REQUIRES(manager_lock);
-  /// What has to be as it was for what this process has to count.
-  enum class Fit : std::uint8_t { kAll, kPagesAlone };
-  bool settle_passthrough(Fit fit) noexcept REQUIRES(manager_lock);
   Status look_at_first();
-  void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
 };
 
 }  // namespace superpipe

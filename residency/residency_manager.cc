@@ -102,7 +102,7 @@ std::optional<BufferRange> ResidencyManager::Impl::find(Address address) const n
 void ResidencyManager::Impl::trim() {
   {
     const ManagerLock lock(core.mutex);
-    while (!core.stopped && pages.reclaim_one()) {
+    while (!core.waits.stopped && pages.reclaim_one()) {
     }
   }
   core.host.trim();
@@ -110,8 +110,8 @@ void ResidencyManager::Impl::trim() {
 
 ResidencyManager::Capacity ResidencyManager::Impl::capacity() {
   const ManagerLock lock(core.mutex);
-  const bool can_ask = core.moves && !core.stopped && !core.abandoned;
-  if (can_ask) (void)core.sample_passthrough();
+  const bool can_ask = core.moves && !core.waits.are_over();
+  if (can_ask) (void)core.sampler.sample();
   const Bytes live = core.ledger.live();
   const Bytes limit = core.ledger.limit();
   return {live + core.passthrough.bytes(), core.backing.obtainable(live, limit),
@@ -126,8 +126,8 @@ ResidencyCounters ResidencyManager::Impl::counters() const {
   counters.peak_padding = core.ledger.peak_padding();
   counters.managed_bytes = core.ledger.managed();
   counters.passthrough_bytes = core.passthrough.bytes();
-  counters.peak_passthrough_bytes =
-      std::max(counters.peak_passthrough_bytes, core.passthrough.likely());
+  counters.peak_passthrough_bytes = std::max(core.sampler.peak(), core.passthrough.likely());
+  counters.budget_changes = core.page_limit.budget_changes();
   counters.stall_ms = core.stalls.stall_ms();
   counters.pinned_host_bytes = core.host.pinned();
   counters.managed_limit = core.ledger.limit();
@@ -229,14 +229,15 @@ ResidencyManager::LiveState ResidencyManager::Impl::live_state() {
 }
 
 BudgetAnswer ResidencyManager::Impl::set_budget(Bytes budget) noexcept {
-  if (core.abandoned) return BudgetAnswer::kEnded;
+  if (core.waits.abandoned) return BudgetAnswer::kEnded;
   const ManagerLock lock(core.mutex);
-  const BudgetAnswer answer = core.set_budget(budget);
+  if (core.waits.are_over()) return BudgetAnswer::kEnded;
+  const BudgetAnswer answer = core.page_limit.set_budget(budget);
   if (answer != BudgetAnswer::kChanged) return answer;
   warn_of_pinned();
   // What was freed since the last sample is room, and what could not go is asked again.
-  (void)core.sample_passthrough();
-  core.announce_change();
+  (void)core.sampler.sample();
+  core.waits.announce();
   core.wake_worker();
   core.flush_warnings();
   return answer;
@@ -262,14 +263,14 @@ void ResidencyManager::Impl::warn_of_pinned() {
 // Waits, bounded, for transfers of ours; for work of the program its context's end has waited. What
 // other threads may still look at stays as it is, so that they find no buffers.
 void ResidencyManager::Impl::shut_down() noexcept {
-  if (core.abandoned) return;  // not even the mutex may be trusted, in the child of a fork
+  if (core.waits.abandoned) return;  // not even the mutex may be trusted, in the child of a fork
   {
     const ManagerLock lock(core.mutex);
-    if (core.stopped) return;
-    core.stopped = true;
+    if (core.waits.stopped) return;
+    core.waits.stopped = true;
     core.worker.end();
     core.stocker.end();
-    core.announce_change();
+    core.waits.announce();
   }
   core.worker.join();
   core.stocker.join();
@@ -303,8 +304,8 @@ void ResidencyManager::Impl::shut_down() noexcept {
 void ResidencyManager::Impl::wait_for_open_sections() {
   using Clock = std::chrono::steady_clock;  // the manager's may stand still in tests
   const auto deadline = Clock::now() + core.options.wait_limit;
-  while ((core.mutex.open_sections() > 0 || core.waiters > 0) && Clock::now() < deadline) {
-    core.mutex.wait_for(core.change, tuning::kEndLookInterval);
+  while ((core.mutex.open_sections() > 0 || core.waits.waiters > 0) && Clock::now() < deadline) {
+    core.mutex.wait_for(core.waits.change, tuning::kEndLookInterval);
   }
 }
 
@@ -353,10 +354,10 @@ void ResidencyManager::Impl::give_back_pages_and_addresses() {
 
 // Takes no lock: in the child of a fork the mutex may be held by a thread that no longer exists.
 void ResidencyManager::Impl::abandon() noexcept {
-  core.abandoned = true;
+  core.waits.abandoned = true;
   core.worker.end();
   core.stocker.end();
-  if (core.worker.is_owner()) core.change.notify_all();
+  if (core.worker.is_owner()) core.waits.change.notify_all();
   left_running = !core.worker.abandon();
   left_running = !core.stocker.abandon() || left_running;
 }
@@ -455,19 +456,19 @@ Status ResidencyManager::pin_forever(std::span<const std::uint64_t> words, const
 Status ResidencyManager::renew_access() noexcept { return impl_->access.renew(); }
 
 bool ResidencyManager::expects_evictions() const noexcept {
-  if (impl_->core.abandoned) return true;
+  if (impl_->core.waits.abandoned) return true;
   const ManagerLock lock(impl_->core.mutex);
   return impl_->core.is_policy_needed();
 }
 
 void ResidencyManager::on_stream_destroy(StreamHandle stream) noexcept {
   const ManagerLock lock(impl_->core.mutex);
-  if (!impl_->core.abandoned) impl_->streams.retire(stream);
+  if (!impl_->core.waits.abandoned) impl_->streams.retire(stream);
 }
 
 void ResidencyManager::on_streams_detach() noexcept {
   const ManagerLock lock(impl_->core.mutex);
-  if (!impl_->core.abandoned) impl_->streams.mark_all_ends();
+  if (!impl_->core.waits.abandoned) impl_->streams.mark_all_ends();
 }
 
 bool ResidencyManager::begin_passthrough_allocation(Bytes size) noexcept {

@@ -59,7 +59,7 @@ void ShownLayers::look() noexcept try {
 
 std::optional<ShownLayers::Grouping> ShownLayers::begin() {
   const bool policy_has_some = core_.policy.outline().layers > 0;
-  if (core_.stopped || core_.abandoned || policy_has_some) return std::nullopt;
+  if (core_.waits.are_over() || policy_has_some) return std::nullopt;
   const StreamReplays& replay = core_.policy.replay();
   const std::uint64_t passes = core_.passes.count();
   if (passes < soonest_) return std::nullopt;

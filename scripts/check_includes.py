@@ -29,12 +29,14 @@ FOR_ALL_ROOMS = {
     "residency/device_memory.h",
     "residency/generated",
     "residency/manager_mutex.h",
+    "residency/manager_waits.h",
     "residency/own_thread.h",
     "residency/residency_core.h",
     "residency/residency_options.h",
     "residency/result.h",
     "residency/thread_annotations.h",
     "residency/tuning.h",
+    "residency/warning_queue.h",
 }
 # The parts, which act on the core. What else lies in a room does not know it.
 PARTS = {

@@ -23,7 +23,7 @@ Result<Page> PageSupply::acquire(Bytes size, Terms terms) {
       if (auto page = core_.pool->take(size)) return std::move(*page);
     }
     if (may_create()) {
-      if (!core_.wait_for_sample()) return Status::kDeviceError;
+      if (!core_.sampler.wait_until_answered()) return Status::kDeviceError;
       if (may_create()) {
         auto created = create(size);
         if (created.ok() || created.status() != Status::kOutOfDeviceMemory) return created;
@@ -45,7 +45,7 @@ Result<Page> PageSupply::create(Bytes size) {
     created = core_.pool->create(size);
   }
   core_.ledger.end_creation(size, created.ok());
-  core_.announce_to_waiters();  // one may be waiting to ask the device
+  core_.waits.announce_to_waiters();  // one may be waiting to ask the device
   if (created.ok()) core_.ledger.note_peak();
   if (!created.ok() && created.status() != Status::kOutOfDeviceMemory) ++core_.counters.errors;
   return created;
@@ -143,7 +143,7 @@ bool PageSupply::reclaim_cached(bool also_lately, Bytes size) {
       continue;
     }
     core_.forget_buffer(id);
-    core_.announce_change();
+    core_.waits.announce();
     return true;
   }
   return false;
@@ -197,7 +197,7 @@ bool PageSupply::destroy_idle() {
         complete = core_.events.is_complete(victim->digest);
       }
     }
-    const bool is_over = complete.ok() && *complete && core_.wait_for_sample();
+    const bool is_over = complete.ok() && *complete && core_.sampler.wait_until_answered();
     if (!is_over) {
       // It stays counted as about to come free: others look while the mutex is open.
       busy.push_back(std::move(*victim));
@@ -212,7 +212,7 @@ bool PageSupply::destroy_idle() {
       status = core_.pool->destroy(*victim);
     }
     core_.ledger.end_destruction(size, status == Status::kOk);
-    core_.announce_to_waiters();
+    core_.waits.announce_to_waiters();
   }
   for (Page& page : busy) {
     core_.ledger.end_vacating(page.size);
@@ -225,7 +225,7 @@ bool PageSupply::destroy_idle() {
     core_.pool->keep_untracked(std::move(*victim));
     return false;
   }
-  core_.announce_change();
+  core_.waits.announce();
   return true;
 }
 

@@ -7,7 +7,7 @@
 namespace superpipe {
 
 Status PieceAccess::renew() {
-  if (core_.abandoned) return Status::kOk;
+  if (core_.waits.abandoned) return Status::kOk;
   const ManagerLock lock(core_.mutex);
   std::chrono::nanoseconds patience = core_.options.wait_limit;
   // Cached buffers, too: they come back as they are. Buffers and pieces that come to be meanwhile
@@ -38,7 +38,7 @@ Status PieceAccess::renew(PieceId id, std::chrono::nanoseconds& patience) {
   const Buffer& buffer = core_.buffers[id.buffer];
   for (int attempt = 1;; ++attempt) {
     while (id.index < buffer.pieces.size() && buffer.pieces[id.index].is_moving()) {
-      if (!wait_change(patience)) return core_.stopped ? Status::kOk : Status::kTimedOut;
+      if (!wait_change(patience)) return core_.waits.stopped ? Status::kOk : Status::kTimedOut;
     }
     if (id.index >= buffer.pieces.size()) return Status::kOk;
     const Piece& piece = buffer.pieces[id.index];
@@ -51,7 +51,7 @@ Status PieceAccess::renew(PieceId id, std::chrono::nanoseconds& patience) {
       status = core_.device.renew_access(address, bytes);
     }
     // It may have been unmapped under the call, which is then of no use.
-    if (status == Status::kOk || core_.stopped) return Status::kOk;
+    if (status == Status::kOk || core_.waits.stopped) return Status::kOk;
     if (attempt == tuning::kAccessAttempts) return status;
     (void)wait_change(patience);
   }

@@ -11,18 +11,18 @@
 namespace superpipe {
 namespace {
 
-constexpr auto kBeforeRefusal = ResidencyCore::Settling::kBeforeRefusal;
+constexpr auto kBeforeRefusal = MemorySampler::Settling::kBeforeRefusal;
 
 }  // namespace
 
 Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   follow(decision);
   Attempt attempt = begin(set);
-  attempt.over_limit = set.turn == nullptr;
+  attempt.seeks_no_room = set.turn == nullptr;
   const bool may_end_turn = set.turn != nullptr && !decision.fetch_before_launch;
   const bool goes_by_parts = set.may_shrink && set.kernel == KernelId{};
   if (attempt.working_set > core_.ledger.limit() && !goes_by_parts) {
-    (void)core_.claim(attempt.working_set);
+    (void)core_.page_limit.claim(attempt.working_set);
   }
   if (const Status refused = refuse_too_large(set, attempt); refused != Status::kOk) return refused;
   for (;;) {
@@ -32,11 +32,11 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
     // It looks less often for what has arrived while nothing waits for that.
     if (missing->comes && !std::exchange(attempt.hurried, true)) core_.wake_worker();
     // What is left is on its way, and no more room is sought for it: others may seek theirs.
-    if (may_end_turn && !missing->out && !core_.limit_lowered) {
+    if (may_end_turn && !missing->out && !core_.page_limit.is_lowered()) {
       set.turn->end();
-      attempt.over_limit = true;
+      attempt.seeks_no_room = true;
     }
-    if (!attempt.over_limit && missing->pages > Bytes{}) {
+    if (!attempt.seeks_no_room && missing->pages > Bytes{}) {
       const auto next = find_room(set, *missing, attempt);
       if (!next.ok()) return next.status();
       if (*next == Next::kLookAgain) continue;
@@ -47,9 +47,10 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
   // The limit has shrunk, or this launch went over it: evictions bring the device back below it as
   // soon as the work that uses their buffers is done.
   if (core_.ledger.excess() > core_.coming()) {
-    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(), Bytes{});
+    (void)evictions_.request_bytes(core_.ledger.excess() - core_.coming(),
+                                   PagesLacking::of_any_size());
   }
-  if (core_.limit_lowered && set.turn != nullptr) let_others_go();
+  if (core_.page_limit.is_lowered() && set.turn != nullptr) let_others_go();
   return Status::kOk;
 }
 
@@ -60,16 +61,16 @@ Status Admission::bring_in(const WorkingSet& set, const Decision& decision) {
 // (I7), so the wait limit is the most that this takes.
 void Admission::let_others_go() {
   const auto deadline = core_.now() + core_.options.wait_limit;
-  while (core_.limit_lowered && core_.ledger.excess() > Bytes{}) {
+  while (core_.page_limit.is_lowered() && core_.ledger.excess() > Bytes{}) {
     const Bytes excess = core_.ledger.excess();
     const bool lacks = excess > core_.coming();
-    const bool requested =
-        lacks && evictions_.request_bytes(excess - core_.coming(), Bytes{}) > Bytes{};
+    const bool requested = lacks && evictions_.request_bytes(excess - core_.coming(),
+                                                             PagesLacking::of_any_size()) > Bytes{};
     const bool moves = core_.coming() > Bytes{} || core_.has_unsettled_pieces();
     if (lacks && !requested && !moves) return;  // nothing else can go
     if (core_.wait_change(deadline)) continue;
-    core_.limit_lowered = false;
-    if (!core_.stopped && !core_.abandoned) warn_not_lowered();
+    core_.page_limit.end_lowering();
+    if (!core_.waits.are_over()) warn_not_lowered();
   }
 }
 
@@ -123,7 +124,7 @@ Result<Admission::Missing> Admission::demand_missing(const WorkingSet& set, Atte
         const Status status = demand({id, index}, attempt);
         if (status != Status::kOk) return status;
       }
-      piece.may_exceed_limit = attempt.over_limit;
+      piece.may_exceed_limit = attempt.seeks_no_room;
       if (piece.has_page()) continue;
       missing.pages += buffer.bytes_of(index);
       missing.largest = std::max(missing.largest, buffer.bytes_of(index));
@@ -163,10 +164,10 @@ Status Admission::refuse_too_large(const WorkingSet& set, Attempt& attempt) {
   if (!is_too_large() || std::ranges::none_of(set.buffers, is_missing)) return Status::kOk;
   // What was freed since the last sample, or was taken for this process's, may be all that is
   // lacking.
-  if (!std::exchange(attempt.sampled, true)) (void)core_.sample_passthrough();
+  if (!std::exchange(attempt.sampled, true)) (void)core_.sampler.sample();
   if (is_too_large() && !set.may_shrink &&
       core_.passthrough.wants_own(core_.now(), kBeforeRefusal)) {
-    (void)core_.sample_passthrough(kBeforeRefusal);
+    (void)core_.sampler.sample(kBeforeRefusal);
   }
   if (!is_too_large()) return Status::kOk;
   if (!set.may_shrink) note_refusal(set, attempt);
@@ -243,19 +244,19 @@ bool Admission::request_at_once(const Missing& missing, const Lacking& lacking) 
 // No room comes. Asks the device whether there is more than was thought, and then lets the working
 // set exceed the limit, if it may.
 Result<Admission::Next> Admission::do_without_room(const WorkingSet& set, Attempt& attempt) {
-  if (!std::exchange(attempt.sampled, true) && core_.sample_passthrough()) return Next::kLookAgain;
+  if (!std::exchange(attempt.sampled, true) && core_.sampler.sample()) return Next::kLookAgain;
   if (!set.may_shrink && !std::exchange(attempt.settled, true) &&
-      core_.sample_passthrough(kBeforeRefusal)) {
+      core_.sampler.sample(kBeforeRefusal)) {
     return Next::kLookAgain;
   }
   if (core_.counters.errors > attempt.errors_before) return Status::kDeviceError;
-  if (core_.claim(core_.passthrough.allowed())) return Next::kLookAgain;
+  if (core_.page_limit.claim(core_.passthrough.allowed())) return Next::kLookAgain;
   if (core_.must_keep_limit()) {
     if (!set.may_shrink) warn_immovable(attempt);
     return Status::kWorkingSetTooLarge;
   }
-  attempt.over_limit = true;
-  core_.limit_lowered = false;
+  attempt.seeks_no_room = true;
+  core_.page_limit.end_lowering();
   if (core_.ledger.is_hard()) warn_overflow(attempt);
   return Next::kLookAgain;
 }
@@ -270,15 +271,15 @@ bool Admission::rests(const WorkingSet& set, const Missing& missing, Pacing::Res
 // with a warning, rather than fail because of work that does not end (I7).
 Status Admission::wait(Bytes needed, Attempt& attempt) {
   const auto deadline =
-      attempt.over_limit ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
+      attempt.seeks_no_room ? attempt.deadline + core_.options.wait_limit : attempt.deadline;
   if (attempt.rest.lasts(core_.now()) ? core_.rest(deadline) : core_.wait_change(deadline))
     return Status::kOk;
-  if (core_.stopped || core_.abandoned) return Status::kDeviceError;
-  if (attempt.over_limit) {
+  if (core_.waits.are_over()) return Status::kDeviceError;
+  if (attempt.seeks_no_room) {
     core_.warn_gave_up("for buffers of one operation to get in place");
     return Status::kTimedOut;
   }
-  attempt.over_limit = true;
+  attempt.seeks_no_room = true;
   warn_expired(needed);
   return Status::kOk;
 }
@@ -421,13 +422,14 @@ bool Admission::shrink_to(Bytes bytes, std::chrono::milliseconds limit) noexcept
   Turn turn(core_);
   if (!turn.take(deadline)) return false;
   try {
-    while (core_.ledger.pages() > bytes && !core_.stopped && !core_.abandoned) {
+    while (core_.ledger.pages() > bytes && !core_.waits.are_over()) {
       if (pages_.reclaim_one()) continue;
       const bool impatient = core_.now() - begun >= patience;
       const Bytes excess = core_.ledger.pages() - bytes;
       const Bytes room = impatient ? core_.pool->idle_bytes() : core_.coming();
       const bool chosen =
-          excess > room && evictions_.request_bytes(excess - room, Bytes{}) > Bytes{};
+          excess > room &&
+          evictions_.request_bytes(excess - room, PagesLacking::of_any_size()) > Bytes{};
       // Nothing can go, and nothing is on its way.
       if (!chosen && core_.coming() == Bytes{} && !core_.has_unsettled_pieces()) break;
       const auto until = impatient ? deadline : std::min(deadline, begun + patience);

@@ -71,7 +71,7 @@ class Admission {
     std::chrono::nanoseconds patience_step;
     std::uint64_t errors_before;    ///< counted when it began
     std::size_t full_devices_left;  ///< times that the driver may have no memory within the limit
-    bool over_limit = false;        ///< no more room is sought: all comes, or may exceed it
+    bool seeks_no_room = false;     ///< all that is missing comes, or may exceed the limit
     bool sampled = false;           ///< the device was asked about pass-through memory
     bool settled = false;           ///< and what of it is this process's
     bool hurried = false;           ///< the worker was told that content on its way is waited for

@@ -350,7 +350,7 @@ std::optional<PieceId> EvictionQueue::take_next() {
       ++core_.counters.errors;
       if (is_its_ticket) core_.buffers[id.buffer].pieces[id.index].evict_failed = core_.turns;
     }
-    core_.announce_change();
+    core_.waits.announce();
   }
   return std::nullopt;
 }

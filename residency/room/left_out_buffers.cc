@@ -82,7 +82,7 @@ bool LeftOutBuffers::settle() noexcept {
     if (returns && std::exchange(buffer.is_held_back, false)) core_.put_away(id);
     settled = true;
   }
-  if (settled) core_.announce_change();
+  if (settled) core_.waits.announce();
   return settled;
 }
 

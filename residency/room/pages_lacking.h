@@ -23,6 +23,8 @@ class PagesLacking {
   PagesLacking(Bytes size) : is_bounded_(false) {
     if (size > Bytes{}) sizes_[used_++] = {size, kAnyNumber};
   }
+  /// It does not matter of which size they are.
+  [[nodiscard]] static PagesLacking of_any_size() { return {Bytes{}}; }
   /// None yet: any will do until one is added.
   PagesLacking() = default;
 

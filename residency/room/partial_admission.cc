@@ -44,9 +44,9 @@ Status PartialAdmission::keep_what_fits(const Request& request, const Decision& 
       admission_.bring_in({buffers, kernel, may_shrink, request.slot, request.turn}, decision);
   if (status != Status::kWorkingSetTooLarge || kept == certain) return status;
   // A kernel that does use what is left out fails.
-  const auto settling = certain == 0 ? ResidencyCore::Settling::kBeforeRefusal
-                                     : ResidencyCore::Settling::kBeforeWorse;
-  if (core_.passthrough.wants_own(core_.now(), settling) && core_.sample_passthrough(settling)) {
+  const auto settling = certain == 0 ? MemorySampler::Settling::kBeforeRefusal
+                                     : MemorySampler::Settling::kBeforeWorse;
+  if (core_.passthrough.wants_own(core_.now(), settling) && core_.sampler.sample(settling)) {
     admission_.give_up({buffers, kernel});
     status = admission_.bring_in({buffers, kernel, true, request.slot, request.turn}, decision);
     if (status != Status::kWorkingSetTooLarge) return status;

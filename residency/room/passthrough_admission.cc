@@ -36,11 +36,11 @@ void PassthroughAdmission::end_change(PassthroughChange change) noexcept {
 // they have left.
 void PassthroughAdmission::leave_room_for(Bytes size) noexcept {
   const ManagerLock lock(core_.mutex);
-  const bool may_wait = !core_.stopped && !core_.abandoned && core_.ledger.is_hard();
-  if (may_wait) (void)core_.take_sample();
+  const bool may_wait = !core_.waits.are_over() && core_.ledger.is_hard();
+  if (may_wait) (void)core_.sampler.sample_once();
   core_.passthrough.begin_allocation(size);
   if (!may_wait) return;
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   const Bytes left = saturating_subtract(core_.ledger.limit(), core_.passthrough.beyond_room());
   const auto patience = std::chrono::ceil<std::chrono::milliseconds>(core_.options.patience());
   (void)admission_.shrink_to(left, patience);
@@ -50,11 +50,11 @@ void PassthroughAdmission::leave_room_for(Bytes size) noexcept {
 bool PassthroughAdmission::admits(Bytes size, Asker asker) noexcept {
   if (core_.passthrough.admits(size) || core_.options.overflow_allowed) return true;
   const ManagerLock lock(core_.mutex);
-  if (core_.stopped || core_.abandoned || !core_.ledger.is_hard()) return true;
+  if (core_.waits.are_over() || !core_.ledger.is_hard()) return true;
   // Frees are not counted: only the device knows how much pass-through memory there is now.
-  (void)core_.sample_passthrough();
+  (void)core_.sampler.sample();
   if (core_.passthrough.admits(size)) return true;
-  (void)core_.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal);
+  (void)core_.sampler.sample(MemorySampler::Settling::kBeforeRefusal);
   if (core_.passthrough.admits(size)) return true;
   warn_of_refusal(size, asker);
   return false;
@@ -84,8 +84,8 @@ void PassthroughAdmission::warn_of_refusal(Bytes size, Asker asker) {
 // The limit follows at once what is known to have grown; the worker asks the device.
 void PassthroughAdmission::wake_for_sample() noexcept {
   const ManagerLock lock(core_.mutex);
-  if (core_.stopped || core_.abandoned) return;
-  core_.refresh_limit();
+  if (core_.waits.are_over()) return;
+  core_.page_limit.refresh();
   core_.ledger.note_peak();
   core_.wake_worker();
 }
@@ -94,8 +94,8 @@ bool PassthroughAdmission::begin_foreseen(Bytes size) noexcept {
   if (!admits(size, Asker::kGraph)) return false;
   core_.passthrough.begin_foreseen(size);
   const ManagerLock lock(core_.mutex);
-  if (core_.stopped || core_.abandoned) return true;
-  core_.refresh_limit();
+  if (core_.waits.are_over()) return true;
+  core_.page_limit.refresh();
   (void)admission_.shrink_to(core_.ledger.limit(), core_.options.wait_limit);
   core_.flush_warnings();
   return true;
@@ -105,12 +105,12 @@ void PassthroughAdmission::end_foreseen(Bytes size, bool taken) noexcept {
   core_.passthrough.end_foreseen(size, taken);
   if (taken) return;
   const ManagerLock lock(core_.mutex);
-  if (!core_.stopped && !core_.abandoned) core_.refresh_limit();
+  if (!core_.waits.are_over()) core_.page_limit.refresh();
 }
 
 bool PassthroughAdmission::make_room(Bytes size) noexcept {
   const ManagerLock lock(core_.mutex);
-  if (core_.stopped || core_.abandoned) return false;
+  if (core_.waits.are_over()) return false;
   const Bytes before = core_.ledger.pages();
   const bool made =
       admission_.shrink_to(saturating_subtract(before, size), core_.options.wait_limit);

@@ -10,7 +10,7 @@ bool Turn::take(ResidencyCore::Clock::time_point deadline) noexcept {
   while (!core_.turn.take(place)) {
     if (core_.wait_change(deadline)) continue;
     core_.turn.leave(place);
-    core_.announce_change();  // another operation is the first in the queue now
+    core_.waits.announce();  // another operation is the first in the queue now
     return false;
   }
   ++core_.turns;
@@ -21,7 +21,7 @@ bool Turn::take(ResidencyCore::Clock::time_point deadline) noexcept {
 void Turn::end() noexcept {
   if (!std::exchange(taken_, false)) return;
   core_.turn.end();
-  core_.announce_change();
+  core_.waits.announce();
 }
 
 }  // namespace superpipe

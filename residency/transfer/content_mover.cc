@@ -75,7 +75,7 @@ ContentMover::Fetched ContentMover::fetch(PieceId id, bool demand) {
   piece.want = Want::kNobody;
   piece.may_exceed_limit = false;
   core_.tell_whereabouts(id);
-  core_.announce_change();
+  core_.waits.announce();
   return Fetched::kSettled;
 }
 
@@ -114,7 +114,7 @@ ContentMover::Fetched ContentMover::leave_for_later(PieceId id, bool demand) {
   if (demand) return Fetched::kInUse;
   core_.buffers[id.buffer].pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
-  core_.announce_change();
+  core_.waits.announce();
   return Fetched::kSettled;
 }
 
@@ -139,7 +139,7 @@ bool ContentMover::is_being_digested(const Page& page) {
 // @return kSettled: it was dropped.
 ContentMover::Fetched ContentMover::postpone(PieceId id, bool demand) {
   core_.pieces.enter(id, PieceState::kOut);
-  core_.announce_change();
+  core_.waits.announce();
   if (demand || core_.coming_ahead() > Bytes{}) return Fetched::kNoPage;
   core_.buffers[id.buffer].pieces[id.index].want = Want::kNobody;
   core_.tell_whereabouts(id);
@@ -279,7 +279,7 @@ void ContentMover::cancel_arrivals(BufferId id) noexcept {
 // Whether content that something waits for has not come for longer than any link takes for it, with
 // nothing before it coming either.
 bool ContentMover::is_overdue(const Arrival& arrival) const {
-  if (core_.waiters == 0) return false;
+  if (core_.waits.waiters == 0) return false;
   const Bytes bytes = core_.buffers[arrival.piece.buffer].bytes_of(arrival.piece.index);
   const auto patience = core_.options.patience() +
                         std::chrono::microseconds(bytes.count() / tuning::kLateBytesOfMicrosecond);
@@ -404,7 +404,7 @@ Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User us
   }
   buffer.host.is_mapping = false;
   // Threads that wait for more than the end of this attempt are told once it has come to something.
-  if (slab.status() != Status::kNotYet) core_.announce_to_waiters();
+  if (slab.status() != Status::kNotYet) core_.waits.announce_to_waiters();
   if (slab.ok()) {
     buffer.host.slab = *slab;
     for (std::uint32_t piece = 0; piece < buffer.pieces.size(); ++piece) {

@@ -283,7 +283,7 @@ bool Evictor::settle_precleaning() noexcept {
   if (digested.ok() && !*digested && !is_overdue) return false;
   const Precleaning over = *std::exchange(precleaning_, std::nullopt);
   core_.is_precleaning = false;
-  core_.announce_change();
+  core_.waits.announce();
   std::optional<ContentDigest> digest;
   if (over.has_digest && digested.ok() && *digested) digest = take_result(over.slot, true);
   if (over.has_digest && digested.ok() && !*digested) leave_to_end(over);

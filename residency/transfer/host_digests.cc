@@ -149,7 +149,7 @@ bool HostDigests::step(Begun& begun) noexcept {
   }
   Reading over = std::move(*std::exchange(reading_, std::nullopt));
   if (over.orphan) core_.host.release(over.orphan, std::move(over.after));
-  core_.announce_to_waiters();
+  core_.waits.announce_to_waiters();
   if (live(begun.piece) != nullptr) piece.is_read_on_host = false;
   begun.sum = sum_of(std::array{begun.sum, digest});
   begun.read += part;

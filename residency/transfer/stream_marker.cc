@@ -76,7 +76,7 @@ void StreamMarker::mark_ends(std::uint64_t slots) {
     --core_.streams.entry(one.slot).visitors;
     if (one.event != nullptr) core_.streams.note_event(one.slot, std::move(one.event));
   }
-  core_.announce_to_waiters();
+  core_.waits.announce_to_waiters();
 }
 
 void StreamMarker::mark_all_ends() noexcept {
@@ -158,7 +158,7 @@ Result<EventRef> StreamMarker::end_of(const HostOperation& operation) noexcept {
     return core_.events.record(operation.stream, seq);
   }();
   --entry.visitors;
-  core_.announce_to_waiters();
+  core_.waits.announce_to_waiters();
   if (end.ok() && !shared) core_.streams.note_event(operation.slot, *end);
   return end;
 }
@@ -201,7 +201,7 @@ void StreamMarker::retire(StreamHandle stream) noexcept {
         if (end == nullptr) operation.stream = StreamHandle{};  // its end can be marked no more
       }
     }
-    core_.announce_change();
+    core_.waits.announce();
   }
   // From here on no other thread begins to mark the stream; those that have begun are waited for.
   const auto deadline = core_.now() + core_.options.wait_limit;

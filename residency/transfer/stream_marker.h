@@ -26,7 +26,7 @@ class StreamMarker {
   /// graph. Asked only where anything ever moves. An event on the legacy stream would break the
   /// capture of another one: the device answers for that as well.
   [[nodiscard]] Result<bool> is_capturing(StreamHandle stream) const {
-    if (!core_.moves || core_.abandoned) return false;
+    if (!core_.moves || core_.waits.abandoned) return false;
     return core_.device.is_capturing(stream);
   }
 

@@ -28,7 +28,7 @@ bool UseCompletion::advance() {
     if (core_.streams.entry(slot).used) core_.streams.await_latest(slot);
     awaiting_ = awaiting_ || !core_.streams.entry(slot).awaited.empty();
   }
-  if (progressed) core_.announce_to_waiters();
+  if (progressed) core_.waits.announce_to_waiters();
   return progressed;
 }
 

@@ -13,9 +13,9 @@ Result<Address> BufferLifetimes::allocate(Bytes size, std::optional<StreamHandle
   // No device is that large. Programs that find out how much memory there is by asking for too much
   // expect this code.
   if (size > core_.arena_size) return Status::kOutOfDeviceMemory;
-  if (core_.abandoned) return Status::kDeviceError;
+  if (core_.waits.abandoned) return Status::kDeviceError;
   const ManagerLock lock(core_.mutex);
-  if (core_.stopped) return Status::kDeviceError;
+  if (core_.waits.stopped) return Status::kDeviceError;
   const auto share = reserve_share(size);
   if (!share) {
     const Bytes together = core_.ledger.live() + size;
@@ -60,7 +60,8 @@ std::optional<HostBacking::Share> BufferLifetimes::reserve_share(Bytes size) {
     });
   }
   // What was left to other processes may be room enough after all.
-  const bool fits = !share && !had_begun && core_.claim(live) && live <= core_.ledger.limit();
+  const bool fits =
+      !share && !had_begun && core_.page_limit.claim(live) && live <= core_.ledger.limit();
   return fits ? HostBacking::Share{} : share;
 }
 
@@ -160,7 +161,7 @@ Status BufferLifetimes::reuse(BufferId id, Bytes size, std::optional<StreamHandl
   } catch (const std::bad_alloc&) {
     if (core_.asks_policy) core_.policy.on_free(id);
   }
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   if (status == Status::kOk) return status;
   ++core_.counters.errors;
   buffer.is_beginning = false;
@@ -181,13 +182,13 @@ Result<BufferId> BufferLifetimes::create(Bytes size, Bytes footprint) {
   Buffer& buffer = core_.buffers[*id];
   buffer.base.store(*address, std::memory_order_relaxed);
   buffer.size.store(size.count(), std::memory_order_relaxed);
-  core_.refresh_limit();  // policy was told first: it may depend on the largest buffer seen
+  core_.page_limit.refresh();  // policy was told first: it may depend on the largest buffer seen
   Status status = attach_first_pages(*id);
   // It comes in when it is used.
   if (status == Status::kOutOfDeviceMemory && core_.moves) status = Status::kOk;
   if (status == Status::kOk) return *id;
   if (core_.asks_policy) core_.policy.on_free(*id);
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   buffer.is_beginning = false;
   // A page that cannot even be unmapped stays where it is, and so does the address.
   if (!buffer.has_pages()) core_.forget_buffer(*id);
@@ -267,7 +268,7 @@ Result<Page> BufferLifetimes::acquire_first_page(Bytes bytes) {
   }
   // Before such an allocation is refused, the device is asked what the program has freed.
   if (!core_.moves && is_lacking() &&
-      core_.sample_passthrough(ResidencyCore::Settling::kBeforeRefusal)) {
+      core_.sampler.sample(MemorySampler::Settling::kBeforeRefusal)) {
     page = pages_.acquire(bytes, Terms::kAtOnce);
   }
   if (page.status() == Status::kNotYet) return Status::kOutOfDeviceMemory;
@@ -423,7 +424,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   if (core_.asks_policy) core_.policy.on_free(id);
   // Policy has forgotten its pieces, too.
   for (Piece& piece : buffer.pieces) piece.told_in = false;
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   core_.ledger.end_life(buffer.footprint, Bytes{buffer.size.load()});
   core_.backing.end_life(buffer);
   buffer.live = false;
@@ -456,7 +457,7 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   // Where a transfer may still run on a page, pages and address stay as they are, so that it finds
   // them; and until no launch may run that shall fault where it uses them.
   if (!buffer.is_untracked() && !left_out_.hold_back(id)) core_.put_away(id);
-  core_.announce_change();
+  core_.waits.announce();
   if (core_.wants_room()) core_.wake_worker();
   if (known) core_.wake_stocker();
 }

@@ -126,7 +126,7 @@ void CopyRoutes::end(UseToken& token, StreamHandle stream, bool submitted) noexc
     copy.note({token.slot_, stream, token.writes_, end.event, end.seq});
     core_.streams.note_use(token.slot_, stream, end.seq, end.event);
   }
-  core_.announce_to_waiters();
+  core_.waits.announce_to_waiters();
   core_.wake_worker();
   token.count_ = 0;
 }
@@ -152,7 +152,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   if (status == Status::kOk && !copy.slab) {
     status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
     if (status != Status::kOk && status != Status::kNotYet) ++core_.counters.errors;
-    core_.announce_change();
+    core_.waits.announce();
   }
   if (status == Status::kOk) {
     status = order_host_route(copy, pieces, use);
@@ -160,7 +160,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   }
   if (status != Status::kOk) {
     --copy.pins;
-    core_.announce_change();
+    core_.waits.announce();
     return status;
   }
   if (use.writes) {

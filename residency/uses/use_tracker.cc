@@ -109,7 +109,7 @@ void UseTracker::note_known_writes(const UseToken& token, const Use& use) {
 void UseTracker::unpin(const UseToken& token) {
   const BufferTable& buffers = core_.buffers;
   for (const BufferId id : ids(token)) --buffers[id].pins;
-  core_.announce_to_waiters();
+  core_.waits.announce_to_waiters();
 }
 
 // Pins and marks in one loop: with all_ready(), this is what a launch costs when all is in place.
@@ -193,7 +193,7 @@ Status UseTracker::begin_advised(const Use& use, UseToken& token) {
     collect(use.words, token);  // the mutex was open: a buffer may be gone
     if (token.count_ == 0) return Status::kOk;
   }
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   // When all fits, nothing is ever moved (I6): what policy wants evicted may stay.
   const bool advised =
       !decision.fetch.empty() || (!decision.evict.empty() && core_.ledger.is_under_pressure());
@@ -266,7 +266,7 @@ Status UseTracker::begin_hold(std::span<const std::uint64_t> words, UseToken& to
 // Pins what `use` names, waits until it is mapped, and orders the stream behind its fetches. On
 // failure nothing is pinned, nor marked as used.
 Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& decision) {
-  if (core_.abandoned) return Status::kDeviceError;
+  if (core_.waits.abandoned) return Status::kDeviceError;
   // The operation pins only when its turn has come. What is mapped already, or on its way, needs no
   // turn, though it may have to be ordered behind its arrival; unless it waits for others to leave.
   const auto named = ids(token);
@@ -274,11 +274,11 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
                               REQUIRES(manager_lock) { return core_.buffers[id].needs_fetch(); };
   Turn turn(core_);
   bool over_limit = true;
-  if (decision.fetch_before_launch || core_.limit_lowered ||
+  if (decision.fetch_before_launch || core_.page_limit.is_lowered() ||
       std::any_of(named.begin(), named.end(), needs_room)) {
     token.waited_ = true;
     over_limit = !turn.take(core_.now() + core_.options.wait_limit);
-    if (core_.stopped || core_.abandoned) {
+    if (core_.waits.are_over()) {
       token.count_ = 0;
       return Status::kDeviceError;  // no call of the device any more
     }
@@ -472,7 +472,7 @@ void UseTracker::ask_about_shared(SharedUses& uses) noexcept try {
 // So that it becomes known when the device is done with the launch, and with those before it.
 // Not where the manager ended since the launch began, for then nothing may call the device.
 void UseTracker::mark_progress(Slot slot) noexcept {
-  if (core_.stopped || core_.abandoned) return;
+  if (core_.waits.are_over()) return;
   if (const AutoPolicy* const puller = core_.policy.puller(); puller != nullptr) {
     core_.pacing.note_submitted(core_.seq, *puller);
   }

@@ -232,7 +232,7 @@ TEST_F(AdmissionTest, RunsOverTheLimitWithAWarningWhenTheWaitLimitHasPassed) {
 TEST_F(AdmissionTest, WaitsForNothingOnceTheManagerHasStopped) {
   const ManagerLock lock(core_.mutex);
   const BufferId needed = make_out(1);
-  core_.stopped = true;
+  core_.waits.stopped = true;
   const std::array<BufferId, 1> set{needed};
   Turn turn(core_);
   EXPECT_EQ(admission_.bring_in({set, KernelId{7}, false, kNoSlot, &turn}, {}),

@@ -85,7 +85,7 @@ TEST_F(BufferLifetimesTest, AnAllocationThatFailsLeavesNothingBehind) {
 TEST_F(BufferLifetimesTest, AStoppedManagerAllocatesNothing) {
   {
     const ManagerLock lock(core_.mutex);
-    core_.stopped = true;
+    core_.waits.stopped = true;
   }
   EXPECT_EQ(status_of_allocation(), Status::kDeviceError);
   expect_no_buffers();

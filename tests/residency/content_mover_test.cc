@@ -286,11 +286,12 @@ TEST_F(ContentMoverTest, ADemandThatHasToWaitForTheProgramAnnouncesNoChange) {
     note(written.back(), kWrites, blocked_event());
     EXPECT_EQ(demand(written.back()), i < TransferEngine::kMostApart);
   }
-  std::uint64_t changes = core_.changes;
+  std::uint64_t changes = core_.waits.changes;
   EXPECT_FALSE(demand(written.back()));
-  EXPECT_EQ(core_.changes, changes);
+  EXPECT_EQ(core_.waits.changes, changes);
   EXPECT_TRUE(prefetch(written.back()));
-  EXPECT_GT(core_.changes, changes) << "it was dropped: a launch may wait for what was wanted";
+  EXPECT_GT(core_.waits.changes, changes)
+      << "it was dropped: a launch may wait for what was wanted";
   unblock();
 }
 
@@ -462,9 +463,9 @@ TEST_F(ArrivalsTest, ContentThatDoesNotComeIsMappedAllTheSameForALaunchThatWaits
   EXPECT_TRUE(demand(id));
   pass(core_.options.wait_limit);
   EXPECT_FALSE(mover_.settle_arrivals()) << "nothing waits for it";
-  ++core_.waiters;
+  ++core_.waits.waiters;
   EXPECT_TRUE(mover_.settle_arrivals());
-  --core_.waiters;
+  --core_.waits.waiters;
   EXPECT_EQ(place_of(id), PieceState::kIn);
   EXPECT_TRUE(core_.buffers[id].pieces[0].is_filling()) << "streams still wait for it";
   EXPECT_FALSE(mover_.awaits_arrivals());

@@ -292,11 +292,11 @@ TEST_F(ShortOfSlabsTest, WaitsForNothingButStaysQueuedUntilASlabCanBeHad) {
   const ManagerLock lock(core_.mutex);
   const BufferId id = make_dirty(1);
   EXPECT_EQ(request(id), kGranule);
-  ++core_.waiters;
-  const std::uint64_t changes = core_.changes;
+  ++core_.waits.waiters;
+  const std::uint64_t changes = core_.waits.changes;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(evictions_.take_next(), std::nullopt);
-  EXPECT_EQ(core_.changes, changes) << "nobody is woken for nothing";
-  --core_.waiters;
+  EXPECT_EQ(core_.waits.changes, changes) << "nobody is woken for nothing";
+  --core_.waits.waiters;
   EXPECT_EQ(evictions_.size(), 1U);
   EXPECT_TRUE(core_.ledger.expects_pages());
   EXPECT_EQ(device_.calls(Call::kWait), 0);

@@ -102,10 +102,10 @@ TEST_F(LeftOutBuffersTest, AWorkerAsksOnceAboutALaunchThatManyBuffersWaitFor) {
   EXPECT_EQ(device_.calls(Call::kIsComplete), asked + 1);
   EXPECT_TRUE(left_out_.is_pending());
   unblock();
-  const std::uint64_t changes = core_.changes;
+  const std::uint64_t changes = core_.waits.changes;
   EXPECT_TRUE(left_out_.settle());
   EXPECT_FALSE(left_out_.is_pending());
-  EXPECT_GT(core_.changes, changes);
+  EXPECT_GT(core_.waits.changes, changes);
   for (const BufferId id : ids) EXPECT_FALSE(core_.buffers[id].is_left_out());
 }
 

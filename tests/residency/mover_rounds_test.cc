@@ -95,7 +95,7 @@ TEST_F(MoverRoundsTest, WhenNobodyCanGoItTriesAgainAtTheNextSampleOnly) {
   for (const BufferId id : buffers) core_.buffers[id].pins = 0;
   EXPECT_FALSE(mover_rounds_.run());
   EXPECT_TRUE(evictions_.empty());
-  (void)core_.sample_passthrough();
+  (void)core_.sampler.sample();
   EXPECT_TRUE(mover_rounds_.is_pending());
   run_rounds();
   EXPECT_EQ(core_.ledger.pages(), 2 * kGranule);
@@ -212,7 +212,7 @@ TEST_F(MoverRoundsTest, FetchesThatNobodyWantsAnyMoreAreDropped) {
 
 TEST_F(MoverRoundsTest, AsksTheDeviceAboutPassThroughMemoryWhenThatIsDueAndRestsNoLonger) {
   const ManagerLock lock(core_.mutex);
-  (void)core_.sample_passthrough();
+  (void)core_.sampler.sample();
   const int asked = device_.calls(Call::kUsage);
   (void)mover_rounds_.run();
   EXPECT_EQ(device_.calls(Call::kUsage), asked);
@@ -277,7 +277,7 @@ class SoftLimitRoundsTest : public MoverRoundsTest {
 TEST_F(SoftLimitRoundsTest, NothingIsEvictedForTheLimit) {
   const ManagerLock lock(core_.mutex);
   make_dirty_ones(3);
-  core_.refresh_limit();
+  core_.page_limit.refresh();
   ASSERT_EQ(core_.ledger.excess(), 2 * kGranule);
   EXPECT_FALSE(mover_rounds_.run());
   EXPECT_TRUE(evictions_.empty());

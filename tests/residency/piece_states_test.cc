@@ -207,9 +207,9 @@ class PieceListenerTest : public CoreTest {
  protected:
   /// Whether `change` was announced to those who wait.
   bool announces(const std::function<void()>& change) {
-    const auto before = core_.changes;
+    const auto before = core_.waits.changes;
     change();
-    return core_.changes != before;
+    return core_.waits.changes != before;
   }
   [[nodiscard]] bool expects_page() const { return core_.ledger.expects_pages(); }
 };

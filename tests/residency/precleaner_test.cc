@@ -209,7 +209,7 @@ TEST_F(PrecleanerTest, UnderALargerBudgetThanTheRecordedOneWaitsUntilNotEverythi
   (void)begin(9);
   stock(2);
   const Bytes planned = *core_.options.policy.budget;
-  ASSERT_EQ(core_.set_budget(planned + kGranule), BudgetAnswer::kChanged);
+  ASSERT_EQ(core_.page_limit.set_budget(planned + kGranule), BudgetAnswer::kChanged);
   EXPECT_FALSE(precleaner_.run());
   EXPECT_EQ(precleaner_.rest(), Precleaner::kLongestRest);
   core_.ledger.set_limit(kGranule, true);
@@ -451,8 +451,8 @@ TEST_F(PrecleanerTest, ALaunchThatLetsOthersGoUnderALoweredBudgetWaitsForIt) {
   {
     const ManagerLock lock(core_.mutex);
     evictor_.preclean({cleaned, 0});
-    ASSERT_EQ(core_.set_budget(kGranule), BudgetAnswer::kChanged);
-    ASSERT_TRUE(core_.limit_lowered);
+    ASSERT_EQ(core_.page_limit.set_budget(kGranule), BudgetAnswer::kChanged);
+    ASSERT_TRUE(core_.page_limit.is_lowered());
   }
   in_round(3, [this] { device_.drain(); });
   UseToken token;

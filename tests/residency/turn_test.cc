@@ -73,9 +73,9 @@ TEST_F(TurnTest, WhoGaveUpHoldsUpNobodyBehindIt) {
   ASSERT_TRUE(take(first));
   rounds_.round = [&]() NO_THREAD_SAFETY_ANALYSIS {
     if (rounds_.rounds == 1) {
-      const std::uint64_t changes = core_.changes;
+      const std::uint64_t changes = core_.waits.changes;
       EXPECT_FALSE(take_now(third));
-      EXPECT_GT(core_.changes, changes) << "those behind it are not told";
+      EXPECT_GT(core_.waits.changes, changes) << "those behind it are not told";
     }
     if (rounds_.rounds == 2) first.end();
     return true;
@@ -91,9 +91,9 @@ TEST_F(TurnTest, EndsWithItsScopeAndTellsThoseThatWait) {
   {
     Turn first(core_);
     ASSERT_TRUE(take(first));
-    changes = core_.changes;
+    changes = core_.waits.changes;
   }
-  EXPECT_GT(core_.changes, changes);
+  EXPECT_GT(core_.waits.changes, changes);
   Turn second(core_);
   EXPECT_TRUE(take_now(second));
 }
@@ -127,7 +127,7 @@ TEST_F(TurnTest, IsNotWaitedForOnceTheManagerHasStopped) {
   Turn first(core_);
   Turn second(core_);
   ASSERT_TRUE(take(first));
-  core_.stopped = true;
+  core_.waits.stopped = true;
   EXPECT_FALSE(take(second));
   EXPECT_EQ(rounds_.rounds, 0);
 }

@@ -163,15 +163,15 @@ TEST_F(UseMarksTest, NoneIsMadeOnceTheManagerHasEnded) {
     ASSERT_EQ(begin_launch({clean(2)}, stream_, token), Status::kOk);
     {
       const ManagerLock lock(core_.mutex);
-      core_.stopped = !abandons;
-      core_.abandoned = abandons;
+      core_.waits.stopped = !abandons;
+      core_.waits.abandoned = abandons;
     }
     const int before = device_.calls(Call::kRecord);
     uses_.end_use(token, stream_, true);
     EXPECT_EQ(device_.calls(Call::kRecord), before);
     const ManagerLock lock(core_.mutex);
-    core_.stopped = false;
-    core_.abandoned = false;
+    core_.waits.stopped = false;
+    core_.waits.abandoned = false;
   }
 }
 
