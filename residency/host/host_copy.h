@@ -35,6 +35,11 @@ struct HostCopy {
   bool is_mapping = false;
   bool is_untracked = false;  ///< a transfer of ours on the slab has an end that no event marks
 
+  /// Whether the buffer's content has a place on the host that it can be copied to. Whether it is
+  /// there, Buffer::has_host_content() says.
+  [[nodiscard]] bool has_home() const { return static_cast<bool>(slab); }
+  /// Whether it has one, or a thread is getting it one.
+  [[nodiscard]] bool has_or_gets_home() const { return has_home() || is_mapping; }
   /// Whether something works on it at this moment, so that no fetch may begin.
   [[nodiscard]] bool is_busy() const { return pins > 0 || is_mapping; }
 

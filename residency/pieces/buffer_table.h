@@ -233,7 +233,7 @@ struct alignas(64) Buffer {
   /// Whether no operation that was noted has written to a piece that is in place, and the host has
   /// no content of it either.
   [[nodiscard]] bool is_fresh(std::uint32_t piece) const REQUIRES(manager_lock) {
-    return fresh || (!host.slab && pieces[piece].clean_at == writes);
+    return fresh || (!host.has_home() && pieces[piece].clean_at == writes);
   }
   /// Whether a launch that was begun without it may not have completed.
   [[nodiscard]] bool is_left_out() const REQUIRES(manager_lock) {
@@ -241,14 +241,17 @@ struct alignas(64) Buffer {
   }
   /// Whether a slab has to be pinned before a piece can leave, which takes long.
   [[nodiscard]] bool lacks_slab_for(std::uint32_t piece) const REQUIRES(manager_lock) {
-    return is_dirty(piece) && !host.slab;
+    return is_dirty(piece) && !host.has_home();
   }
   /// Whether a copy or a memset has written to the buffer since the slab had what the piece has.
   [[nodiscard]] bool has_known_write(std::uint32_t piece) const REQUIRES(manager_lock) {
     return known_write > pieces[piece].clean_at;
   }
-  /// Whether a fetch has to copy what the slab has.
-  [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) { return !fresh && host.slab; }
+  /// Whether the host has the content of all pieces that have been there, which a fetch copies. A
+  /// further home for content changes this and HostCopy::has_home().
+  [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) {
+    return !fresh && host.has_home();
+  }
   /// Whether the content of a piece that is out is known to be zero.
   [[nodiscard]] bool has_zeros() const REQUIRES(manager_lock) {
     return std::ranges::any_of(

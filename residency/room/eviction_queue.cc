@@ -209,7 +209,7 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
         only_largest = true;
         pages.keep_largest();
       }
-      if (buffer.host.slab || buffer.fresh) {
+      if (buffer.host.has_home() || buffer.fresh) {
         add_pieces(id, pages, needed, choice);
       } else if (!terms.may_pin) {
         return ++refused < tuning::kVictimsRefused;
@@ -218,7 +218,8 @@ EvictionQueue::Choice EvictionQueue::choose(AutoPolicy& policy, const Terms& ter
       }
       return choice.bytes < needed && costly.size() < tuning::kVictimsCompared;
     }
-    const bool is_eligible = may_go(buffer) && (terms.may_pin || buffer.host.slab || buffer.fresh);
+    const bool is_eligible =
+        may_go(buffer) && (terms.may_pin || buffer.host.has_home() || buffer.fresh);
     awaits_victims_ = awaits_victims_ || (is_eligible && completion_.is_awaited(buffer));
     // What may wait is urgent: all are looked at.
     return terms.may_wait || ++refused < tuning::kVictimsRefused;
@@ -295,13 +296,13 @@ bool EvictionQueue::can_write_back(PieceId id, std::optional<Bytes>& refused) {
   Buffer& buffer = core_.buffers[id.buffer];
   if (buffer.host.is_mapping) return false;  // another thread is getting the slab
   const bool may_be_dropped =
-      buffer.is_fresh(id.index) && !buffer.host.slab && core_.digester.is_ready();
+      buffer.is_fresh(id.index) && !buffer.host.has_home() && core_.digester.is_ready();
   if (may_be_dropped) return true;
   if (buffer.pieces[id.index].is_read_on_host) {
     core_.drop_digest(id);  // which is not worth a wait
     return false;
   }
-  if (buffer.host.slab) return !mover_.awaits_operations(buffer.host, /*writes_only=*/false);
+  if (buffer.host.has_home()) return !mover_.awaits_operations(buffer.host, /*writes_only=*/false);
   const Bytes size{buffer.size.load()};
   if (refused && size >= *refused) return false;
   if (mover_.ensure_slab_to_leave(buffer) != Status::kNotYet) return true;

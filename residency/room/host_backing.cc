@@ -61,8 +61,8 @@ void HostBacking::take_all_back() noexcept {
   for (std::uint32_t i = 0; i < buffers_.end(); ++i) {
     Buffer& buffer = buffers_[BufferId{i}];
     buffer.stays = false;
-    // What has a slab, or is getting it, stays backed.
-    if (!buffer.live || buffer.host.slab || buffer.host.is_mapping) continue;
+    // What has a home on the host, or is getting one, stays backed.
+    if (!buffer.live || buffer.host.has_or_gets_home()) continue;
     host_.unreserve(std::exchange(buffer.host.backing, Bytes{}));
   }
   staying_ = Bytes{};
@@ -105,7 +105,7 @@ void HostBacking::begin_life(Buffer& buffer, const Share& share) {
 }
 
 void HostBacking::keep_pinned(Buffer& buffer, Bytes limit) noexcept {
-  if (!has_begun_ || buffer.stays || buffer.host.slab || buffer.host.is_mapping) return;
+  if (!has_begun_ || buffer.stays || buffer.host.has_or_gets_home()) return;
   if (staying_ + buffer.footprint > most_staying(limit)) return;
   host_.unreserve(std::exchange(buffer.host.backing, Bytes{}));
   keep(buffer);

@@ -59,9 +59,9 @@ Precleaner::Fit Precleaner::fit_of(const Candidate& candidate) const {
   const bool is_slab_in_use =
       buffer.host.is_busy() || piece.is_read_on_host || !buffer.host.operations.empty();
   if (is_slab_in_use) return Fit::kLater;
-  const bool has_slab =
-      buffer.host.slab || core_.host.has_stock(HostStore::backing_of(Bytes{buffer.size.load()}));
-  return has_slab ? Fit::kNow : Fit::kLater;
+  const bool has_home = buffer.host.has_home() ||
+                        core_.host.has_stock(HostStore::backing_of(Bytes{buffer.size.load()}));
+  return has_home ? Fit::kNow : Fit::kLater;
 }
 
 // Whether perhaps nothing will have to go: the plan was for less than there is now.

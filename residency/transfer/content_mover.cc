@@ -223,7 +223,7 @@ Status ContentMover::attach(PieceId id, Page page, Mapping mapping, bool demand)
     core_.trace_memory();
   }
   piece.clean_at = buffer.writes;
-  if (!content.slab && buffer.host.slab) buffer.note_slab_lacks(id.index);
+  if (!content.slab && buffer.host.has_home()) buffer.note_slab_lacks(id.index);
   if (content.slab) forget_writes(buffer);
   return Status::kOk;
 }
@@ -383,7 +383,7 @@ void ContentMover::give_up_attach(PieceId id, Page page, const Transferred& fill
 }
 
 Status ContentMover::ensure_slab(Buffer& buffer, bool zeroed, HostStore::User user) {
-  if (buffer.host.slab) return Status::kOk;
+  if (buffer.host.has_home()) return Status::kOk;
   if (!core_.backing.back(buffer)) {
     core_.warnings.once("unbacked", [&] {
       return "a buffer of " + exact_bytes(Bytes{buffer.size.load()}) +

@@ -34,7 +34,7 @@ void Evictor::evict(PieceId id) noexcept {
   core_.drop_digest(id);
   Plan plan{};
   plan.begun = core_.now();
-  const bool may_be_zero = core_.digester.is_ready() && !buffer.host.slab;
+  const bool may_be_zero = core_.digester.is_ready() && !buffer.host.has_home();
   if (buffer.is_fresh(id.index) && !may_be_zero) note_unseen_writes(buffer);
   plan.purpose = purpose_for(id);
   core_.pieces.enter(id, PieceState::kLeaving);
@@ -99,7 +99,7 @@ Status Evictor::prepare(PieceId id, Plan& plan) noexcept {
 Status Evictor::prepare_write_back(PieceId id, Plan& plan) {
   Buffer& buffer = core_.buffers[id.buffer];
   // Another thread is getting it.
-  if (!buffer.host.slab && buffer.host.is_mapping) return Status::kNotYet;
+  if (!buffer.host.has_home() && buffer.host.is_mapping) return Status::kNotYet;
   Status status = mover_.ensure_slab_to_leave(buffer);
   if (status == Status::kOk) status = streams_.resolve(buffer.host, false, plan.leave.after);
   if (status != Status::kOk) return status;
@@ -422,9 +422,9 @@ void Evictor::settle_fresh(const Pending& pending,
   Buffer& buffer = core_.buffers[pending.piece.buffer];
   Piece& piece = buffer.pieces[pending.piece.index];
   if (piece.want != Want::kNobody) return core_.drop_digest(pending.piece);
-  const bool has_slab = buffer.host.slab || buffer.host.is_mapping;
+  const bool has_home = buffer.host.has_or_gets_home();
   piece.digest_ticket = 0;
-  if (digest && digest == pending.former && !has_slab) {
+  if (digest && digest == pending.former && !has_home) {
     piece.is_zero = true;
     finish_unchanged(pending);
   } else {

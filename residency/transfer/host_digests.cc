@@ -87,7 +87,8 @@ bool HostDigests::begin_next() noexcept {
 // The buffer of a piece that waits, if it is still that one; else null.
 Buffer* HostDigests::live(const Waiting& waiting) const {
   Buffer& buffer = core_.buffers[waiting.piece.buffer];
-  const bool lives = buffer.generation == waiting.generation && buffer.live && buffer.host.slab;
+  const bool lives =
+      buffer.generation == waiting.generation && buffer.live && buffer.host.has_home();
   return lives ? &buffer : nullptr;
 }
 

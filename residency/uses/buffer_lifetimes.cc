@@ -418,7 +418,7 @@ bool BufferLifetimes::append_ends_on_slab(const Buffer& buffer, const EventRef& 
 void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept {
   Buffer& buffer = core_.buffers[id];
   std::vector<EventRef> after;
-  const bool known = buffer.host.slab && append_ends_on_slab(buffer, freed, after);
+  const bool known = buffer.host.has_home() && append_ends_on_slab(buffer, freed, after);
   core_.arena->set_owner(buffer.base.load(), buffer.footprint, Arena::kNobody);
   evictions_.revoke(id);
   if (core_.asks_policy) core_.policy.on_free(id);
@@ -434,10 +434,10 @@ void BufferLifetimes::end_life(BufferId id, EventRef freed, Slot slot) noexcept 
   buffer.freed = std::move(freed);
   buffer.freed_on = slot;
   const bool is_read = known && digests_.release_later(id, buffer.host.slab, after);
-  if (buffer.host.slab && known && !is_read) {
+  if (buffer.host.has_home() && known && !is_read) {
     core_.host.release(buffer.host.slab, std::move(after));
   }
-  if (buffer.host.slab && !known) core_.host.keep_untracked(buffer.host.slab);
+  if (buffer.host.has_home() && !known) core_.host.keep_untracked(buffer.host.slab);
   buffer.host = HostCopy{};
   for (std::uint32_t index = 0; index < buffer.pieces.size(); ++index) {
     core_.drop_digest({id, index});

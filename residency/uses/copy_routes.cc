@@ -57,7 +57,7 @@ Result<CopyRoute> CopyRoutes::begin(Address address, Bytes size, StreamHandle st
     // There is no host memory for what a copy would leave there: it goes to the device.
     const auto stays = [&]() REQUIRES(manager_lock) {
       if (!run.front().is_on_host()) return false;
-      return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.slab);
+      return buffer.stays || !core_.backing.back(buffer) || (lacks_slab && !buffer.host.has_home());
     };
     if (use.capturing || is_broken || (!run.empty() && stays())) {
       if (!may_come_in) return Status::kNotYet;
