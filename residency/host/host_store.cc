@@ -17,103 +17,9 @@ HostStore::HostStore(DeviceMemory& device, EventPool& events, const HostLimit& l
                      std::function<Clock::time_point()> now)
     : device_(device),
       events_(events),
-      allowed_(limit.allowed),
-      host_(limit.host),
       wait_limit_(wait_limit),
-      ledger_(ledger),
       now_(std::move(now)),
-      first_limit_(limit.bytes),
-      limit_(limit.bytes) {}
-
-bool HostStore::reserve(Bytes size) {
-  if (reserve_within(size, std::nullopt)) return true;
-  const std::optional<Supply> supply = supply_for(size);
-  if (!supply) return false;
-  if (reserve_within(size, supply)) return true;
-  host_->note_in_vain(size);
-  return false;
-}
-
-// As reserve(), under the caps as they are, or as they would be if they were made of `supply`.
-// Where the higher ones are needed, they rise.
-bool HostStore::reserve_within(Bytes size, const std::optional<Supply>& supply) {
-  Bytes limit;
-  std::optional<HostCaps> caps;
-  {
-    const std::lock_guard lock(mutex_);
-    ledger_refused_ = false;
-    limit = limit_;
-    if (supply) {
-      const Bytes own = std::min(supply->pinned, reserved_ + size);
-      limit = std::max(limit, host_store_limit(supply->host, allowed_, own));
-      caps = host_caps(supply->host, own);
-    }
-    if (size > limit || reserved_ + slack_ > limit - size) return false;
-    reserved_ += size;
-  }
-  // The ledger may read a file. No thread that needs a slab should wait for that.
-  const bool is_entered = ledger_ == nullptr || ledger_->take(size, caps);
-  const std::lock_guard lock(mutex_);
-  if (is_entered) {
-    most_reserved_ = std::max(most_reserved_, reserved_);
-    if (supply) {
-      limit_ = std::max(limit_, std::min(limit, reserved_ + slack_ + tuning::kHostCapRise));
-    }
-  } else {
-    reserved_ -= size;
-    ledger_refused_ = true;
-  }
-  return is_entered;
-}
-
-// What is pinned or unpinned while the host is asked must not count twice.
-std::optional<HostStore::Supply> HostStore::supply_for(Bytes size) noexcept {
-  if (host_ == nullptr) return std::nullopt;
-  const Bytes before = surely_pinned();
-  const std::optional<HostMemory> seen = host_->look(size);
-  if (!seen) return std::nullopt;
-  return Supply{*seen, std::min(before, surely_pinned())};
-}
-
-Bytes HostStore::surely_pinned() const {
-  const std::lock_guard lock(mutex_);
-  return saturating_subtract(pinned_, changing_);
-}
-
-// What is no longer needed is no longer promised either.
-void HostStore::lower_limit() noexcept {
-  const std::lock_guard lock(mutex_);
-  limit_ = std::min(
-      limit_, std::max(first_limit_, std::max(reserved_ + slack_, pinned_) + tuning::kHostCapRise));
-}
-
-Bytes HostStore::limit() const {
-  const std::lock_guard lock(mutex_);
-  return limit_;
-}
-
-void HostStore::unreserve(Bytes size) {
-  {
-    const std::lock_guard lock(mutex_);
-    reserved_ -= size;
-  }
-  if (ledger_ != nullptr) ledger_->give_back(size);
-}
-
-Bytes HostStore::reachable() const {
-  const std::optional<Bytes> room = ledger_ != nullptr ? ledger_->room() : std::nullopt;
-  const std::lock_guard lock(mutex_);
-  const Bytes limit = limit_ - slack_;
-  return room ? std::min(limit, reserved_ + *room) : limit;
-}
-
-std::string HostStore::words_of_others() const {
-  const auto refusal = ledger_ != nullptr ? ledger_->last_refusal() : std::nullopt;
-  const std::lock_guard lock(mutex_);
-  if (!ledger_refused_ || !refusal || refusal->others == Bytes{}) return "";
-  return "; your other processes have reserved " + std::to_string(refusal->others.count() >> 20) +
-         " MiB of the " + std::to_string(refusal->cap.count() >> 20) + " MiB that all share";
-}
+      cap_(limit, ledger) {}
 
 Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   Slabs node;
@@ -147,7 +53,7 @@ Result<Slab> HostStore::acquire(Bytes size, bool zeroed, User user) {
   if (!found.slab) {
     const Result<Slab> pinned = pin(whole);
     if (!pinned.ok()) {
-      return_slack(whole - size);
+      cap_.return_slack(whole - size);
       return pinned.status();
     }
     found.slab = *pinned;
@@ -174,22 +80,6 @@ bool HostStore::serves(const Idle& entry, Bytes size) {
   if (slab == size) return true;
   return entry.has_slack && slab > size &&
          slab - size <= Bytes{size.count() / tuning::kSlabSlackPart};
-}
-
-// Counts slack that a slab will have while it is in use. What is reserved, and may not be pinned
-// yet, has to find room beside it. @return false: there is no room for it.
-bool HostStore::claim_slack(Bytes slack) {
-  if (slack == Bytes{}) return true;
-  const std::lock_guard lock(mutex_);
-  const bool has_room =
-      (slack_ + slack) * tuning::kSlackPartOfCap <= limit_ && reserved_ + slack_ + slack <= limit_;
-  if (has_room) slack_ += slack;
-  return has_room;
-}
-
-void HostStore::return_slack(Bytes slack) {
-  const std::lock_guard lock(mutex_);
-  slack_ -= slack;
 }
 
 // Allocates nothing: `entry` has one element, which becomes the slab's.
@@ -224,9 +114,9 @@ Result<Bytes> HostStore::make_room_for_new(Bytes size, const Found& found) {
     slack =
         Bytes{size.count() / tuning::kSlabSlackPart / kMemoryPage.count() * kMemoryPage.count()};
   }
-  if (slack > Bytes{} && claim_slack(slack)) {
+  if (slack > Bytes{} && cap_.claim_slack(slack)) {
     if (make_room(size + slack) == Status::kOk) return size + slack;
-    return_slack(slack);
+    cap_.return_slack(slack);
   }
   if (const Status status = make_room(size); status != Status::kOk) return status;
   return size;
@@ -250,13 +140,13 @@ HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
       outgrown += it->has_slack ? tuning::kSlabFewestOutgrown : 1;
     }
     if (!serves(*it, size) || (it->is_expected && !may_take_expected)) continue;
-    if (!is_over(*it) || !claim_slack(it->slab.size - size)) continue;
+    if (!is_over(*it) || !cap_.claim_slack(it->slab.size - size)) continue;
     found.idle = {it->slab, {}, it->since, it->is_new, it->is_expected, it->has_slack};
     idle->erase(std::next(it).base());
     break;
   }
   found.is_grown = outgrown >= tuning::kSlabFewestOutgrown;
-  found.is_beyond_use = !found.idle.slab && is_beyond_use(size);
+  found.is_beyond_use = !found.idle.slab && cap_.is_beyond_use(size);
   if (found.is_beyond_use) {
     if (const auto lent = lent_of(*idle, size); lent != idle->end()) {
       found.idle = {lent->slab, {}, lent->since, lent->is_new, false, lent->has_slack};
@@ -266,12 +156,6 @@ HostStore::Found HostStore::take_idle_of(Bytes size, User user) {
   }
   put_idle(std::move(*idle));
   return found;
-}
-
-// Whether more would be pinned with a slab of `size` than the store needs for what is reserved.
-bool HostStore::is_beyond_use(Bytes size) const {
-  const std::lock_guard lock(mutex_);
-  return pinned_ + size > tuning::kPinnedTimesReserved * most_reserved_;
 }
 
 // The smallest idle slab that can be lent to `size`, its slack claimed; the end: there is none.
@@ -284,7 +168,7 @@ HostStore::Slabs::iterator HostStore::lent_of(Slabs& idle, Bytes size) {
     if (best != idle.end() && slab >= best->slab.size) continue;
     if (is_over(*it)) best = it;
   }
-  return best != idle.end() && claim_slack(best->slab.size - size) ? best : idle.end();
+  return best != idle.end() && cap_.claim_slack(best->slab.size - size) ? best : idle.end();
 }
 
 void HostStore::expect(std::span<const Bytes> sizes) {
@@ -343,11 +227,9 @@ Result<Slab> HostStore::pin(Bytes size) noexcept {
     // It could not even say why it was refused.
   }
   if (status != Status::kOk && data != nullptr) unmap_slab_memory(data, size);
-  const std::lock_guard lock(mutex_);
-  changing_ -= size;
-  if (status == Status::kOk) return Slab{data, size};
-  pinned_ -= size;
-  return status;
+  cap_.end_pin(size, status == Status::kOk);
+  if (status != Status::kOk) return status;
+  return Slab{data, size};
 }
 
 // Remembers that a slab of `size` was acquired, `found` among the idle ones if it has a slab, and
@@ -426,17 +308,13 @@ bool HostStore::begin_stocking(Bytes size, bool is_expected) {
       if (std::ranges::find(lately_, entry.slab.size) != lately_.end()) stocked += entry.slab.size;
     }
     const bool is_enough =
-        has_one || (stocked + size) * tuning::kStockPartOfUse > pinned_ - idle_bytes;
+        has_one || (stocked + size) * tuning::kStockPartOfUse > cap_.pinned() - idle_bytes;
     if (!may_stock_ || (is_enough && !is_expected)) return false;
-    // What is reserved is pinned sooner or later, and must find room then.
-    const Bytes taken = std::max(pinned_, reserved_ + slack_ + idle_bytes);
-    if (size > limit_ || taken > limit_ - size) {
+    if (!cap_.begin_pin_ahead(size, idle_bytes)) {
       // Nor will there be room for the others.
       if (is_expected) next_expected_ = expected_.size();
       return false;
     }
-    pinned_ += size;
-    changing_ += size;
     stocking_ = size;
     stocks_expected_ = is_expected;
     return true;
@@ -461,7 +339,7 @@ void HostStore::release(Slab slab, std::vector<EventRef> after) noexcept {
 bool HostStore::make_whole(Slab& slab) noexcept {
   const auto known = whole_.find(slab.data);
   if (known == whole_.end()) return false;
-  slack_ -= known->second.size - slab.size;
+  cap_.return_slack(known->second.size - slab.size);
   slab.size = known->second.size;
   if (known->second.has_slack) return true;
   whole_.erase(known);
@@ -518,18 +396,8 @@ bool HostStore::unpin_expired() noexcept {
   const Slabs expired = take_expired();
   if (expired.empty()) return false;
   destroy(expired);
-  lower_limit();
+  cap_.lower();
   return true;
-}
-
-Bytes HostStore::reserved() const {
-  const std::lock_guard lock(mutex_);
-  return reserved_;
-}
-
-Bytes HostStore::pinned() const {
-  const std::lock_guard lock(mutex_);
-  return pinned_;
 }
 
 // @return nullopt: another thread has the list, and its calls of the device do not come back.
@@ -574,7 +442,7 @@ HostStore::Slabs HostStore::take_complete(std::size_t most) {
   {
     const std::lock_guard lock(mutex_);
     leaving_ += taken.size();
-    for (const Idle& entry : taken) changing_ += entry.slab.size;
+    for (const Idle& entry : taken) cap_.begin_unpin(entry.slab.size);
   }
   put_idle(std::move(*idle));
   return taken;
@@ -607,7 +475,7 @@ HostStore::Slabs HostStore::take_expired() {
     const std::lock_guard lock(mutex_);
     leaving_ += taken.size();
     for (const Idle& entry : taken) {
-      changing_ += entry.slab.size;
+      cap_.begin_unpin(entry.slab.size);
       patience_.note_unpinned(entry.slab.size, entry.since);
     }
     // Only after a look at all of them is it known which one expires first.
@@ -633,20 +501,10 @@ void HostStore::destroy(const Slabs& slabs) noexcept {
       forget_whole(slab);
       unmap_slab_memory(slab.data, slab.size);
     }
+    cap_.end_unpin(slab.size, unpinned);
     const std::lock_guard lock(mutex_);
     --leaving_;
-    changing_ -= slab.size;
-    if (unpinned) pinned_ -= slab.size;
   }
-}
-
-// @return false: over the cap.
-bool HostStore::count_pinned(Bytes size) {
-  const std::lock_guard lock(mutex_);
-  if (size > limit_ || pinned_ > limit_ - size) return false;
-  pinned_ += size;
-  changing_ += size;
-  return true;
 }
 
 // Counts `size` as pinned if the cap allows, after destroying idle slabs, oldest first. Waits,
@@ -654,7 +512,7 @@ bool HostStore::count_pinned(Bytes size) {
 // @return kNotYet, kOutOfHostMemory.
 Status HostStore::make_room(Bytes size) {
   bool has_waited = false;
-  while (!count_pinned(size)) {
+  while (!cap_.begin_pin(size)) {
     if (const Slabs oldest = take_complete(1); !oldest.empty()) {
       destroy(oldest);
       continue;
@@ -665,7 +523,7 @@ Status HostStore::make_room(Bytes size) {
       continue;
     }
     const bool is_coming = !idle_.empty() || taken_ || stocking_ || leaving_ > 0;
-    return is_coming && size <= limit_ ? Status::kNotYet : Status::kOutOfHostMemory;
+    return is_coming && size <= cap_.limit() ? Status::kNotYet : Status::kOutOfHostMemory;
   }
   return Status::kOk;
 }

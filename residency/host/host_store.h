@@ -18,8 +18,8 @@
 #include "policy/budget.h"
 #include "policy/units.h"
 #include "residency/device_memory.h"
+#include "residency/host/host_cap.h"
 #include "residency/host/host_ledger.h"
-#include "residency/host/host_memory.h"
 #include "residency/host/idle_patience.h"
 #include "residency/result.h"
 #include "residency/streams/event_pool.h"
@@ -35,17 +35,7 @@ struct Slab {
   [[nodiscard]] explicit operator bool() const { return data != nullptr; }
 };
 
-/// What a host store may have.
-struct HostLimit {
-  Bytes bytes;                        ///< at first
-  std::optional<SizeSpec> allowed{};  ///< by the user, SUPERPIPE_HOST_MEM; nullopt: nothing is said
-  HostMemoryWatch* host = nullptr;    ///< what there is later; null: the limit stays
-};
-
-/// Hands out slabs within a cap, which rises where that is too low and the host has more memory by
-/// then: a program that holds its model in host memory frees it as it moves it to the device. It
-/// falls again when slabs are unpinned that nothing needs any more. Thread-safe; calls the device
-/// without holding its lock.
+/// Hands out slabs within a cap (HostCap). Thread-safe; calls the device without holding its lock.
 ///
 /// Backing is reserved when a buffer is allocated (so that it is never missing at an eviction), but
 /// mapped and pinned only when first needed. Slabs keep their pin when released, for the next
@@ -77,11 +67,17 @@ class HostStore {
   /// The bytes that backing of `size` takes: whole memory pages, never a power of two.
   [[nodiscard]] static Bytes backing_of(Bytes size) { return round_up(size, Bytes{4096}); }
 
-  /// Sets `size` (as backing_of gives it) aside. @return false: over the cap, or over the one that
-  /// the user's processes share. Takes as long as HostLedger::take(), and twice that and
-  /// HostMemoryWatch::look() where the cap as it is does not do.
-  bool reserve(Bytes size);
-  void unreserve(Bytes size);
+  /// @name The cap
+  /// Sizes as backing_of() gives them. As HostCap has it.
+  /// @{
+  bool reserve(Bytes size) { return cap_.reserve(size); }
+  void unreserve(Bytes size) { cap_.unreserve(size); }
+  [[nodiscard]] Bytes reserved() const { return cap_.reserved(); }
+  [[nodiscard]] Bytes reachable() const { return cap_.reachable(); }
+  [[nodiscard]] std::string words_of_others() const { return cap_.words_of_others(); }
+  [[nodiscard]] Bytes pinned() const { return cap_.pinned(); }
+  [[nodiscard]] Bytes limit() const { return cap_.limit(); }
+  /// @}
 
   /// What a slab is for.
   enum class User { kEviction, kProgram };
@@ -144,17 +140,6 @@ class HostStore {
   /// @return whether there was one.
   bool unpin_expired() noexcept;
 
-  /// The cap as it is now.
-  [[nodiscard]] Bytes limit() const;
-  /// The most that could be reserved in all just now under the cap as it is: that, or less where
-  /// other processes have the rest. Takes as long as HostLedger::room().
-  [[nodiscard]] Bytes reachable() const;
-  /// What other processes had to do with the last refusal of reserve(), to stand behind a message's
-  /// reasons; empty: nothing.
-  [[nodiscard]] std::string words_of_others() const;
-  [[nodiscard]] Bytes reserved() const;
-  [[nodiscard]] Bytes pinned() const;
-
  private:
   struct Idle {
     Slab slab;
@@ -189,23 +174,10 @@ class HostStore {
     bool is_beyond_use = false;  ///< there is none, and more would be pinned than is of use
   };
 
-  /// What there is for host stores, now that something would be refused.
-  struct Supply {
-    HostMemory host;
-    Bytes pinned;  ///< by this store, while that was seen
-  };
-
-  std::optional<Supply> supply_for(Bytes size) noexcept;
-  [[nodiscard]] Bytes surely_pinned() const;
-  void lower_limit() noexcept;
-  bool reserve_within(Bytes size, const std::optional<Supply>& supply);
   Found take_idle_of(Bytes size, User user);
-  [[nodiscard]] bool is_beyond_use(Bytes size) const;
   Slabs::iterator lent_of(Slabs& idle, Bytes size);
   [[nodiscard]] static bool is_outgrown(Bytes slab, Bytes size);
   [[nodiscard]] static bool serves(const Idle& entry, Bytes size);
-  bool claim_slack(Bytes slack);
-  void return_slack(Bytes slack);
   void note_whole(const Slab& slab, bool has_slack, Wholes entry) noexcept;
   void forget_whole(const Slab& slab) noexcept;
   bool make_whole(Slab& slab) noexcept;
@@ -235,19 +207,14 @@ class HostStore {
   [[nodiscard]] Terms terms() const;
   [[nodiscard]] static Clock::time_point expiry_of(const Idle& entry, const Terms& terms);
   void destroy(const Slabs& slabs) noexcept;
-  bool count_pinned(Bytes size);
   Status make_room(Bytes size);
 
   DeviceMemory& device_;
   EventPool& events_;
-  const std::optional<SizeSpec> allowed_;
-  HostMemoryWatch* const host_;
   const std::chrono::milliseconds wait_limit_;
-  HostLedger* const ledger_;
   const std::function<Clock::time_point()> now_;
-  const Bytes first_limit_;
+  HostCap cap_;  ///< has a lock of its own, which is taken last
   mutable std::mutex mutex_;
-  Bytes limit_;
   std::condition_variable returned_;
   bool taken_ = false;
   std::size_t leaving_ = 0;        ///< slabs that are being destroyed
@@ -263,13 +230,7 @@ class HostStore {
   bool expects_ = false;  ///< what was pinned for evictions is for them alone
   std::map<Bytes, std::size_t> pinned_for_evictions_;  ///< slabs, as long as some are expected
   std::vector<Bytes> noted_;
-  Bytes reserved_;
-  Bytes most_reserved_;          ///< at one time
-  Bytes slack_;                  ///< that slabs in use have beyond their sizes
-  Wholes whole_;                 ///< what was pinned for slabs with slack, or lent, by their memory
-  bool ledger_refused_ = false;  ///< the last reserve()
-  Bytes pinned_;
-  Bytes changing_;  ///< what of that is being pinned or unpinned
+  Wholes whole_;  ///< what was pinned for slabs with slack, or lent, by their memory
   IdlePatience patience_;
   bool is_watched_ = false;  ///< next_expiry() told when the first idle slab expires
   /// None of idle_, or of those that a thread has taken out to ask about, expires before.
