@@ -13,6 +13,8 @@
 #include <utility>
 #include <variant>
 
+#include "profiler/live_process.h"
+#include "profiler/live_segment.h"
 #include "tests/hang_limit.h"
 #include "tests/temporary_folder.h"
 

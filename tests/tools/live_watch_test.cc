@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 
+#include "profiler/live_segment.h"
 #include "tests/hang_limit.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/top_testing.h"
