@@ -175,7 +175,8 @@ void LiveSegment::publish(const LiveFigures& figures) noexcept {
 std::optional<LiveSegment::Request> LiveSegment::next_request() noexcept {
   const Visit visit(*this);
   if (!visit.is_open()) return std::nullopt;
-  // Reads the fields one by one, in the reverse of the order in which ask_budget() writes them.
+  // Reads the fields one by one, in the reverse of the order in which LiveProcess::ask_budget()
+  // writes them.
   const auto asked = visit.read<std::uint32_t>(offsetof(LiveLayout, asked));
   if (!asked || *asked == own_->answered) return std::nullopt;
   const auto budget_asked = visit.read<std::uint32_t>(offsetof(LiveLayout, budget_asked));

@@ -10,9 +10,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +18,6 @@
 #include <vector>
 
 #include "policy/policy_engine.h"
-#include "profiler/budget_answer.h"
 #include "profiler/pass_meter.h"
 #include "profiler/run_figures.h"
 #include "profiler/stall_meter.h"

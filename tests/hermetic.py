@@ -47,7 +47,7 @@ def own_processes() -> str:
 
 
 def segment_of(pid: int, folder: Path = SHARED_FOLDER) -> Path:
-    """The file in which a process shows what it does (profiler/live_segment.h)."""
+    """The file in which a process shows what it does (profiler/live_layout.h)."""
     return folder / f"superpipe-{os.geteuid()}-{own_processes()}-{pid}"
 
 

@@ -207,8 +207,9 @@ void ManagedContext::warn_of_being_alone(std::string_view no_ledger,
 }
 
 LiveFigures ManagedContext::live_figures() const {
+  const ResidencyManager::LiveState state = residency_->live_state();
   return live_figures_of(
-      residency_->live_state(), configuration_,
+      state, configuration_,
       {context_bytes_, launches_without_buffers_.load(), device_memory_.measured_link()});
 }
 

@@ -24,7 +24,7 @@ struct HostLimit {
 /// that holds its model in host memory frees it as it moves it to the device. It falls again when
 /// memory was unpinned that nothing needs any more.
 ///
-/// Thread-safe. Holds its lock across no call of the host or the ledger.
+/// Thread-safe. Calls nothing with its lock held, so that callers may hold locks of their own.
 class HostCap {
  public:
   /// `ledger`: in which what is reserved is entered, and which may refuse it; null: there is none.

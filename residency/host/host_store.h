@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "policy/budget.h"
 #include "policy/units.h"
 #include "residency/device_memory.h"
 #include "residency/host/host_cap.h"

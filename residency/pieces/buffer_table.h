@@ -248,7 +248,7 @@ struct alignas(64) Buffer {
     return known_write > pieces[piece].clean_at;
   }
   /// Whether the host has the content of all pieces that have been there, which a fetch copies. A
-  /// further home for content changes this and HostCopy::has_home().
+  /// further kind of home changes this, HostCopy::has_home() and has_or_gets_home().
   [[nodiscard]] bool has_host_content() const REQUIRES(manager_lock) {
     return !fresh && host.has_home();
   }

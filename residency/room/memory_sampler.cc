@@ -50,7 +50,7 @@ bool MemorySampler::sample_once() noexcept {
   const bool moved = parts_.passthrough.end_sample(sample, besides_pages, now);
   parts_.ledger.note_sample(before, parts_.passthrough.sampled());
   if (parts_.passthrough.sampled() != before) on_change_();
-  parts_.limit.note_device(usage->total, besides_pages, options_.now());
+  parts_.limit.note_device(usage->total, besides_pages, now);
   note_peak();
   parts_.limit.follow_passthrough();
   return moved;

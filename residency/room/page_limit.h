@@ -47,7 +47,8 @@ class PageLimit {
   /// The same for a policy that takes the place of the one before, and was told nothing yet.
   void tell_new_policy(PolicyEngine& policy) const REQUIRES(manager_lock);
 
-  /// Pages and pass-through memory may take `budget` from now on.
+  /// Pages and pass-through memory may take `budget` from now on. Where the live buffers no longer
+  /// fit, host memory is set aside for all of them first. REQUIRES: the manager has not ended.
   BudgetAnswer set_budget(Bytes budget) noexcept REQUIRES(manager_lock);
   /// A launch needs `bytes` of pages at once: what was yielded to other processes gives way to it,
   /// as far as the budget goes, and so does what is kept free for pools beside the headroom.
@@ -63,10 +64,6 @@ class PageLimit {
   /// What is this process's was settled: what is yielded may be another part of the budget.
   void follow_settled() noexcept REQUIRES(manager_lock);
 
-  /// Whether what does not fit `limit` bytes of pages can leave the device: then host memory is set
-  /// aside for it.
-  bool can_shrink_to(Bytes limit) noexcept REQUIRES(manager_lock);
-
   /// The limit was lowered, by a new budget or by what a sample found, and the pages have not
   /// fitted it since: the worker evicts for that even where a launch may exceed the limit, and
   /// launches wait for it.
@@ -80,6 +77,9 @@ class PageLimit {
   }
 
  private:
+  /// Whether what does not fit `limit` bytes of pages can leave the device: then host memory is set
+  /// aside for it.
+  bool can_shrink_to(Bytes limit) noexcept REQUIRES(manager_lock);
   void yield(const DevicePressure& before, bool shifted) noexcept REQUIRES(manager_lock);
   void yield_what_pressure_says() noexcept REQUIRES(manager_lock) {
     parts_.passthrough.set_yielded(pressure_.yielded(parts_.passthrough.allowed()));

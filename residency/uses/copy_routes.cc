@@ -149,7 +149,7 @@ Status CopyRoutes::begin_host_route(BufferId id, std::span<const Piece> pieces,
   if (status == Status::kTimedOut) {
     core_.warn_gave_up("for another thread to pin or to read host memory");
   }
-  if (status == Status::kOk && !copy.slab) {
+  if (status == Status::kOk && !copy.has_home()) {
     status = mover_.ensure_slab(buffer, core_.options.zero_fill, HostStore::User::kProgram);
     if (status != Status::kOk && status != Status::kNotYet) ++core_.counters.errors;
     core_.waits.announce();

@@ -107,7 +107,7 @@ class Program:
             content = segment_of(self.pid, self.shared).read_bytes()
         except FileNotFoundError:
             return 0
-        return int.from_bytes(content[80:88], "little")  # profiler/live_segment.cc
+        return int.from_bytes(content[80:88], "little")  # profiler/live_layout.h
 
     def pages(self) -> tuple[int, int]:
         """The bytes that its pages take now, and may take."""

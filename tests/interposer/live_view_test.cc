@@ -38,6 +38,27 @@ TEST(LiveView, TheLayersOfTheScheduleComeBeforeThoseThatWereAskedFor) {
   EXPECT_EQ(figures.k_prime, 3U);
 }
 
+TEST(LiveView, APolicyThatCountsNoLayersShowsNoK) {
+  Configuration configuration;
+  configuration.policy = PolicyKind::kAuto;
+  ResidencyManager::LiveState state{};
+  state.learned.k = 6;
+  EXPECT_EQ(live_figures_of(state, configuration, {}).k, 0U);
+}
+
+TEST(LiveView, TheLastPassIsShownWithWhatTheLinkAllows) {
+  ResidencyManager::LiveState state{};
+  state.counters.managed_limit = 1_MiB;
+  state.learned.pass_bytes = 3_MiB;
+  state.last_pass.emplace();
+  state.last_pass->ms = 4;
+  state.last_pass->stall_ms = 3.5;
+  const LiveFigures figures = live_figures_of(state, Configuration{}, {Bytes{}, 0, 2e9});
+  EXPECT_EQ(figures.pass_ns, 4'000'000U);
+  EXPECT_EQ(figures.pass_stall_ns, 3'500'000U);
+  EXPECT_EQ(figures.bound_ns, 1'048'576U) << "2 MiB at 2 GB/s, longer than the compute of 0.5 ms";
+}
+
 TEST(LiveView, OneReasonForBothIsSaidOnceAndSoIsOneAdvice) {
   EXPECT_EQ(words_of_being_alone("", "no folder"),
             "superpipe top and budget do not find this process: no folder");

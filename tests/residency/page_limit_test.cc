@@ -40,7 +40,7 @@ TEST_F(PageLimitTest, ABudgetThatLeavesNoPageIsRefused) {
   EXPECT_EQ(ledger_.limit(), limit_pages(14));
 }
 
-TEST_F(PageLimitTest, IsLoweredUntilThePagesFitIt) {
+TEST_F(PageLimitTest, IsLoweredBelowThePagesUntilThatIsSaidToBeOver) {
   const ManagerLock lock(mutex_);
   make_live(7);
   EXPECT_EQ(limit_.set_budget(limit_pages(8)), BudgetAnswer::kChanged);
