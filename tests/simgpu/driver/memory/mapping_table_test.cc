@@ -21,8 +21,13 @@ class MappingTableTest : public ::testing::Test {
   }
   /// Maps one granule; the mapping alone keeps its memory.
   void map(std::uint64_t index, CUmemAccess_flags flags) {
-    const CUmemGenericAllocationHandle handle =
-        table_.add_handle(Physical::create(find_device(0)->small_allocations(), kGranularity), {});
+    map(index, flags, Physical::create(find_device(0)->small_allocations(), kGranularity));
+  }
+  void map_on_host(std::uint64_t index) {
+    map(index, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, Physical::create_on_host(kGranularity));
+  }
+  void map(std::uint64_t index, CUmemAccess_flags flags, PhysicalPtr physical) {
+    const CUmemGenericAllocationHandle handle = table_.add_handle(std::move(physical), {});
     ASSERT_EQ(table_.map(granule(index), kGranularity, handle), CUDA_SUCCESS);
     ASSERT_EQ(table_.release_handle(handle), CUDA_SUCCESS);
     CUmemAccessDesc access{};
@@ -52,6 +57,19 @@ TEST_F(MappingTableTest, FindsTheWholeRangeThatIsMappedWithoutAGap) {
   EXPECT_EQ(table_.find(granule(3))->kind, MemoryKind::kReserved);
   EXPECT_FALSE(table_.find(base_ - 1));
   for (const std::uint64_t index : {1, 2, 4}) unmap(index);
+}
+
+TEST_F(MappingTableTest, TellsTheBytesThatLieOnTheHostUpToTheFirstGap) {
+  map(0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  map_on_host(1);
+  map_on_host(3);
+  EXPECT_EQ(table_.bytes_on_host(granule(0) + 8, 2 * kGranularity), kGranularity);
+  EXPECT_EQ(table_.bytes_on_host(granule(1) + 8, 100), 100U);
+  EXPECT_EQ(table_.bytes_on_host(granule(1) + 8, 8 * kGranularity), kGranularity - 8);
+  EXPECT_EQ(table_.bytes_on_host(granule(0), kGranularity), 0U);
+  EXPECT_EQ(table_.bytes_on_host(granule(2), kGranularity), 0U);
+  EXPECT_EQ(table_.find_mapping(granule(1))->device, -1);
+  for (const std::uint64_t index : {0, 1, 3}) unmap(index);
 }
 
 TEST_F(MappingTableTest, ResolvesAcrossMappingsUpToTheFirstThatMayNotBeAccessed) {

@@ -39,7 +39,7 @@ TEST_F(VirtualMemory, CreateRefusesWhatTheDocumentationRefuses) {
   prop.location.id = 2;
   EXPECT_EQ(cuMemCreate(&handle, kGranule, &prop, 0), CUDA_ERROR_INVALID_DEVICE);
   prop = properties();
-  prop.location.type = CU_MEM_LOCATION_TYPE_HOST;
+  prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
   EXPECT_EQ(cuMemCreate(&handle, kGranule, &prop, 0), CUDA_ERROR_NOT_SUPPORTED);
 }
 

@@ -90,7 +90,9 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
                                "SIMGPU_D2D_GBPS=0",
                                "SIMGPU_MIXERS=no",
                                "SIMGPU_OPERANDS=1",
-                               "SIMGPU_MAPPED_PEERS=no"}) {
+                               "SIMGPU_MAPPED_PEERS=no",
+                               "SIMGPU_HOST_PAGES=yes",
+                               "SIMGPU_HOST_PAGE_LIMIT=most"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;

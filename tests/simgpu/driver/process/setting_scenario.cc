@@ -212,6 +212,29 @@ void open_page() {
   say("other", cuMemSetAccess(address, 2 * kMiB, &access[1], 1));
 }
 
+/// What the device says of pages on the host, and what becomes of one of each kind.
+void create_host_pages() {
+  start();
+  int numa = -2;
+  int host = -2;
+  int node = -2;
+  cuDeviceGetAttribute(&numa, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+  cuDeviceGetAttribute(&host, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+  cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0);
+  std::printf("numa=%d host=%d node=%d\n", numa, host, node);
+  std::fflush(stdout);
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  CUmemGenericAllocationHandle page = 0;
+  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+  say("numa", cuMemCreate(&page, 2 * kMiB, &properties, 0));
+  properties.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+  say("host", cuMemCreate(&page, 2 * kMiB, &properties, 0));
+  std::size_t granularity = 0;
+  say("size",
+      cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+}
+
 CUfunction load_kernel() {
   constexpr char kPtx[] =
       ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{ ret; }\n";
@@ -318,6 +341,8 @@ int main(int argc, char** argv) {
     meet_in_host_functions(expected);
   } else if (name == "open_page") {
     open_page();
+  } else if (name == "create_host_pages") {
+    create_host_pages();
   } else {
     std::fprintf(stderr, "no such scenario\n");
     return 2;

@@ -90,4 +90,27 @@ TEST(MappedPeers, HaveAccessToPagesUnlessTheDriverGivesThemNone) {
             "both=801\nown=0\nother=801\n");
 }
 
+TEST(HostPages, AreThereUnlessTheDeviceHasNone) {
+  constexpr const char* kHas = "numa=1 host=1 node=0\n";
+  EXPECT_EQ(output_of("create_host_pages", ""), std::string(kHas) + "numa=0\nhost=0\nsize=0\n");
+  EXPECT_EQ(output_of("create_host_pages", "SIMGPU_HOST_PAGES=off"),
+            "numa=0 host=0 node=-1\nnuma=801\nhost=801\nsize=801\n");
+  EXPECT_EQ(output_of("create_host_pages", "SIMGPU_HOST_PAGES=refused"),
+            std::string(kHas) + "numa=800\nhost=800\nsize=0\n");
+  EXPECT_EQ(output_of("create_host_pages", "SIMGPU_HOST_PAGES=no-numa"),
+            std::string(kHas) + "numa=800\nhost=0\nsize=0\n");
+}
+
+TEST(HostPages, EndTheProcessWhereTheDriverDoes) {
+  const simgpu_test::Outcome outcome = simgpu_test::run_scenario(
+      SIMGPU_SETTING_SCENARIO, "create_host_pages", "SIMGPU_HOST_PAGES=crash");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("host=0")));
+}
+
+TEST(HostPages, AreRefusedWhereTheHostHasNoMore) {
+  EXPECT_EQ(output_of("create_host_pages", "SIMGPU_HOST_PAGE_LIMIT=2M"),
+            "numa=1 host=1 node=0\nnuma=0\nhost=2\nsize=0\n");
+}
+
 }  // namespace

@@ -22,8 +22,8 @@ struct Attribute {
 };
 
 /// Every other attribute is 0, because it is unsupported or has no meaning for a device in
-/// software. Unsupported are, among others, host-located physical memory, shareable handles,
-/// managed memory and stream memory operations.
+/// software. Unsupported are, among others, shareable handles, managed memory and stream memory
+/// operations.
 constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
@@ -94,7 +94,6 @@ constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 4},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
-    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1},
 };
 
 CUresult get_uuid(CUuuid* uuid, CUdevice ordinal) {
@@ -116,6 +115,12 @@ int attribute_of(const Device& device, CUdevice_attribute attribute) noexcept {
     return static_cast<int>(
         std::min(configuration().card.memory_gbps * 1e6 / kBytesOfClock, kMost));
   }
+  const bool has_host_pages = configuration().host_pages != HostPagePolicy::kOff;
+  if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+      attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) {
+    return has_host_pages ? 1 : 0;
+  }
+  if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return has_host_pages ? 0 : -1;
   for (const Attribute& known : kAttributes) {
     if (known.attribute == attribute) return known.value;
   }

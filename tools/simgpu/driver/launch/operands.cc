@@ -105,6 +105,7 @@ void Operands::start(Range& range) const {
     range.claim.address = found.base;
     range.size = found.size;
     range.writable = found.writable;
+    range.open_to_host = found.open_to_host;
   }
   range.live = memory.accessible;
   range.segments = std::move(memory.segments);
@@ -202,6 +203,8 @@ void Operands::make_private(PrivateOperands& operands) const {
     const Range& range = ranges_[operand.range];
     // Where the kernel has no right to write, it works on the program's view, and faults there.
     if (!range.live || !range.writable) continue;
+    // Host code may share words with the kernel.
+    if (range.open_to_host) continue;
     if (operand.word.role == Role::kInput && range.segments.size() == 1) continue;
     operands.add(range.begin(), range.end(), range.segments);
   }

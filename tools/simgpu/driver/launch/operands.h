@@ -72,6 +72,7 @@ class Operands final : public MixerMemory {
     bool doubtful = false;    ///< a freed block's address, or the end of another one
     bool live = false;        ///< start() found it
     bool writable = true;     ///< all of it
+    bool open_to_host = false;  ///< host code may use it while the kernel runs
     std::vector<Segment> segments;
 
     [[nodiscard]] std::uint64_t begin() const { return claim.address; }

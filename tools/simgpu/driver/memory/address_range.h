@@ -27,12 +27,13 @@ enum class MemoryKind {
 /// What an address lies in.
 struct AddressRange {
   MemoryKind kind = MemoryKind::kUnknown;
-  std::uint64_t base = 0;   ///< first byte of the allocation (exact size), pinned range, or of the
-                            ///< whole contiguously mapped and accessible range around the address
-  std::uint64_t size = 0;   ///< bytes; for kReserved: of the reservation
-  int device = -1;          ///< owner; -1 for host memory
-  bool writable = true;     ///< false: some of the range is mapped read-only
-  bool once_mapped = true;  ///< false: kReserved, and nothing was ever mapped at the address
+  std::uint64_t base = 0;  ///< first byte of the allocation (exact size), pinned range, or of the
+                           ///< whole contiguously mapped and accessible range around the address
+  std::uint64_t size = 0;  ///< bytes; for kReserved: of the reservation
+  int device = -1;         ///< owner; -1 for memory on the host, mapped or not
+  bool writable = true;    ///< false: some of the range is mapped read-only
+  bool open_to_host = false;  ///< some of it is memory of the host's that host code may use, too
+  bool once_mapped = true;    ///< false: kReserved, and nothing was ever mapped at the address
 
   [[nodiscard]] std::uint64_t end() const { return base + size; }
   /// Device memory that kernels may access.

@@ -238,31 +238,80 @@ CUresult MappingTable::set_access(std::uint64_t address, std::uint64_t size,
   Mappings::iterator first;
   Mappings::iterator last;
   if (!whole_mappings(address, size, &first, &last)) return CUDA_ERROR_INVALID_VALUE;
-  const auto is_of_its_device = [&](const auto& entry) {
-    return std::all_of(access, access + count, [&](const CUmemAccessDesc& one) {
-      return one.location.id == entry.second.handle->properties.location.id;
-    });
-  };
-  if (!configuration().mapped_peers && !std::all_of(first, last, is_of_its_device)) {
-    return CUDA_ERROR_NOT_SUPPORTED;
+  for (std::size_t index = 0; index < count; ++index) {
+    if (const CUresult result = check_access(first, last, access[index]); result != CUDA_SUCCESS) {
+      return result;
+    }
   }
   for (auto each = first; each != last; ++each) {
-    Mapping& mapping = each->second;
-    for (std::size_t index = 0; index < count; ++index) {
-      mapping.access[static_cast<std::size_t>(access[index].location.id)] =
-          static_cast<unsigned char>(access[index].flags);
-    }
-    mapping.readable = false;
-    mapping.writable = false;
-    for (const unsigned char flags : mapping.access) {
-      mapping.readable = mapping.readable || flags != 0;
-      mapping.writable = mapping.writable || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    }
-    const int protection =
-        (mapping.readable ? PROT_READ : PROT_NONE) | (mapping.writable ? PROT_WRITE : PROT_NONE);
-    if (!protect_program_view(each->first, mapping.size, protection)) return CUDA_ERROR_UNKNOWN;
+    for (std::size_t index = 0; index < count; ++index) each->second.note_access(access[index]);
+    if (!each->second.protect(each->first)) return CUDA_ERROR_UNKNOWN;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult MappingTable::check_access(Mappings::iterator first, Mappings::iterator last,
+                                    const CUmemAccessDesc& access) {
+  const bool to_host = access.location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  const bool peers = configuration().mapped_peers;
+  const bool allowed = std::all_of(first, last, [&](const auto& entry) {
+    const Mapping& mapping = entry.second;
+    if (to_host) return mapping.on_host();
+    if (peers) return true;
+    return mapping.on_host() ? !mapping.is_open_to_others(access.location.id)
+                             : mapping.handle->properties.location.id == access.location.id;
+  });
+  return allowed ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void MappingTable::Mapping::note_access(const CUmemAccessDesc& description) {
+  const auto flags = static_cast<unsigned char>(description.flags);
+  if (description.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    host_access = flags;
+    return;
+  }
+  access[static_cast<std::size_t>(description.location.id)] = flags;
+  readable = std::any_of(access.begin(), access.end(), [](unsigned char one) { return one != 0; });
+  writable = std::any_of(access.begin(), access.end(), [](unsigned char one) {
+    return one == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  });
+}
+
+bool MappingTable::Mapping::protect(std::uint64_t address) const {
+  const bool is_read = readable || host_access != 0;
+  const bool is_written = writable || host_access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const int protection = (is_read ? PROT_READ : PROT_NONE) | (is_written ? PROT_WRITE : PROT_NONE);
+  return host_access != 0 ? open_program_view(address, size, protection)
+                          : protect_program_view(address, size, protection);
+}
+
+bool MappingTable::Mapping::is_open_to_others(int device) const {
+  for (std::size_t other = 0; other < access.size(); ++other) {
+    if (access[other] != 0 && static_cast<int>(other) != device) return true;
+  }
+  return false;
+}
+
+CUresult MappingTable::get_host_access(std::uint64_t address, unsigned long long* flags) {
+  const std::shared_lock lock{mutex_};
+  const auto mapping = mapping_at(address);
+  if (mapping == mappings_.end()) return CUDA_ERROR_INVALID_VALUE;
+  *flags = mapping->second.host_access;
+  return CUDA_SUCCESS;
+}
+
+std::uint64_t MappingTable::bytes_on_host(std::uint64_t address, std::uint64_t size) {
+  const std::shared_lock lock{mutex_};
+  std::uint64_t on_host = 0;
+  std::uint64_t position = address;
+  for (auto mapping = mapping_at(address);
+       size != 0 && mapping != mappings_.end() && mapping->first <= position; ++mapping) {
+    const std::uint64_t length = std::min(size, mapping->first + mapping->second.size - position);
+    if (mapping->second.on_host()) on_host += length;
+    position += length;
+    size -= length;
+  }
+  return on_host;
 }
 
 CUresult MappingTable::get_access(std::uint64_t address, int device, unsigned long long* flags) {
@@ -288,8 +337,9 @@ std::optional<AddressRange> MappingTable::find_mapping(std::uint64_t address) {
   range.kind = MemoryKind::kMapped;
   range.base = mapping->first;
   range.size = mapping->second.size;
-  range.device = mapping->second.handle->physical->device().ordinal();
+  range.device = mapping->second.handle->physical->ordinal();
   range.writable = mapping->second.writable;
+  range.open_to_host = mapping->second.host_access != 0;
   return range;
 }
 
@@ -311,7 +361,7 @@ AddressRange MappingTable::readable_range_around(
   AddressRange range;
   range.kind = MemoryKind::kMapped;
   range.base = first->first;
-  range.device = mapping->second.handle->physical->device().ordinal();
+  range.device = mapping->second.handle->physical->ordinal();
   const std::uint64_t last = reservation.first + reservation.second;
   std::uint64_t end = first->first;
   for (auto each = first;
@@ -319,6 +369,7 @@ AddressRange MappingTable::readable_range_around(
        ++each) {
     end += each->second.size;
     range.writable = range.writable && each->second.writable;
+    range.open_to_host = range.open_to_host || each->second.host_access != 0;
   }
   range.size = end - range.base;
   return range;
@@ -370,7 +421,7 @@ bool MappingTable::Mapping::allows(bool write, int device) const {
 }
 
 bool MappingTable::Mapping::allows_copies(bool write, int device) const {
-  return allows(write, device) || allows(write, handle->physical->device().ordinal());
+  return allows(write, device) || (!on_host() && allows(write, handle->physical->ordinal()));
 }
 
 Resolution MappingTable::resolve(std::uint64_t address, std::uint64_t size, bool write,

@@ -47,9 +47,15 @@ class MappingTable {
   CUresult handle_properties(CUmemGenericAllocationHandle id, CUmemAllocationProp* properties);
   CUresult map(std::uint64_t address, std::uint64_t size, CUmemGenericAllocationHandle id);
   CUresult unmap(std::uint64_t address, std::uint64_t size);
+  /// Locations of `access` are devices, or the host, which only pages on the host can be opened to.
   CUresult set_access(std::uint64_t address, std::uint64_t size, const CUmemAccessDesc* access,
                       std::size_t count);
   CUresult get_access(std::uint64_t address, int device, unsigned long long* flags);
+  CUresult get_host_access(std::uint64_t address, unsigned long long* flags);
+
+  /// How many of the `size` bytes from `address` on lie on the host, up to the first gap between
+  /// mappings. O(log n + mappings in the range).
+  std::uint64_t bytes_on_host(std::uint64_t address, std::uint64_t size);
 
   /// The one mapping that `address` lies in, accessible or not.
   std::optional<AddressRange> find_mapping(std::uint64_t address);
@@ -72,11 +78,18 @@ class MappingTable {
     std::shared_ptr<Handle> handle;
     std::uint64_t number = 0;                         ///< unique per call of map()
     std::array<unsigned char, kMaxDevices> access{};  ///< CUmemAccess_flags by device
-    bool readable = false;
+    unsigned char host_access = 0;                    ///< CUmemAccess_flags of the host
+    bool readable = false;                            ///< by a device
     bool writable = false;
 
+    /// Notes what one description says, and makes the program's view follow.
+    void note_access(const CUmemAccessDesc& description);
+    [[nodiscard]] bool protect(std::uint64_t address) const;
+    [[nodiscard]] bool on_host() const { return handle->physical->on_host(); }
+    /// Whether a device other than `device` may access it.
+    [[nodiscard]] bool is_open_to_others(int device) const;
     [[nodiscard]] bool allows(bool write, int device) const;
-    /// Of `device` or the one that the memory lies on.
+    /// Of `device` or the one that the memory lies on, if it lies on one.
     [[nodiscard]] bool allows_copies(bool write, int device) const;
   };
   /// What touches memory.
@@ -103,6 +116,9 @@ class MappingTable {
   /// Remembers that [address, address + size) has been mapped.
   void note_mapped(std::uint64_t address, std::uint64_t size);
   [[nodiscard]] bool was_mapped(std::uint64_t address) const;
+  /// Whether the driver has it that the mappings [first, last) are accessed so.
+  [[nodiscard]] static CUresult check_access(Mappings::iterator first, Mappings::iterator last,
+                                             const CUmemAccessDesc& access);
   [[nodiscard]] bool inside_reservation(std::uint64_t address, std::uint64_t size) const;
 
   std::shared_mutex mutex_;

@@ -11,24 +11,26 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/extents.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/memory/program_view.h"
 #include "tools/simgpu/driver/memory/unwritten.h"
 #include "tools/simgpu/driver/process/log.h"
 
 namespace simgpu {
-namespace {
 
-/// One device's memory file, sparse and far larger than the device, so that fragmentation of the
-/// file never refuses what the capacity allows; and a mapping of all of it, the window.
+/// A memory file, sparse and far larger than the memory of its device or of the host, so that
+/// fragmentation of the file never refuses what the capacity allows; and a mapping of all of it,
+/// the window.
 class MemoryFile {
  public:
-  explicit MemoryFile(const Device& device) {
+  /// Of the device `ordinal`, or of the host if that is -1.
+  MemoryFile(int ordinal, std::uint64_t capacity) {
     for (std::uint64_t factor = 16; factor >= 2 && window_ == nullptr; factor /= 2) {
-      open_file(device, align_up(device.capacity() * factor, kGranularity));
+      open_file(ordinal, align_up(capacity * factor, kGranularity));
     }
     if (window_ == nullptr) {
-      log_line(LogLevel::kError, "cannot reserve address space for a device of %llu bytes",
-               static_cast<unsigned long long>(device.capacity()));
+      log_line(LogLevel::kError, "cannot reserve address space for memory of %llu bytes",
+               static_cast<unsigned long long>(capacity));
     }
   }
 
@@ -49,7 +51,7 @@ class MemoryFile {
   [[nodiscard]] int file() const { return file_; }
 
  private:
-  void open_file(const Device& device, std::uint64_t size) {
+  void open_file(int ordinal, std::uint64_t size) {
     const int file = memfd_create("simgpu", MFD_CLOEXEC);
     if (file < 0) return;
     void* window = MAP_FAILED;
@@ -66,7 +68,7 @@ class MemoryFile {
     file_ = file;
     window_ = static_cast<unsigned char*>(window);
     extents_ = Extents{0, size};
-    log_line(LogLevel::kDebug, "device %d: memory file of %llu bytes", device.ordinal(),
+    log_line(LogLevel::kDebug, "device %d: memory file of %llu bytes", ordinal,
              static_cast<unsigned long long>(size));
   }
 
@@ -76,12 +78,19 @@ class MemoryFile {
   unsigned char* window_ = nullptr;
 };
 
+namespace {
+
 MemoryFile& file_of(const Device& device) {
   static std::mutex mutex;
   static std::array<MemoryFile*, kMaxDevices> files{};  // never destroyed
   const std::lock_guard lock{mutex};
   MemoryFile*& file = files[static_cast<std::size_t>(device.ordinal())];
-  if (file == nullptr) file = new MemoryFile{device};
+  if (file == nullptr) file = new MemoryFile{device.ordinal(), device.capacity()};
+  return *file;
+}
+
+MemoryFile& file_of_host() {
+  static auto* const file = new MemoryFile{-1, HostPages::limit()};  // never destroyed
   return *file;
 }
 
@@ -95,9 +104,13 @@ void populate(unsigned char* bytes, std::uint64_t size) {
 
 }  // namespace
 
-Physical::Physical(std::shared_ptr<SmallBlocks> small, std::uint64_t size,
+Physical::Physical(MemoryFile& file, std::shared_ptr<SmallBlocks> small, std::uint64_t size,
                    std::uint64_t small_bytes, std::uint64_t offset)
-    : small_(std::move(small)), size_(size), small_bytes_(small_bytes), offset_(offset) {}
+    : file_(file),
+      small_(std::move(small)),
+      size_(size),
+      small_bytes_(small_bytes),
+      offset_(offset) {}
 
 std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& small,
                                            std::uint64_t size) {
@@ -107,42 +120,66 @@ std::shared_ptr<Physical> Physical::create(const std::shared_ptr<SmallBlocks>& s
   const std::uint64_t small_bytes = is_small ? align_up(size, 512) : 0;
   const std::uint64_t rounded = align_up(size, is_small ? kPage : kGranularity);
   if (!(is_small ? small->take(small_bytes) : device.take(rounded))) return nullptr;
-  const auto offset = file_of(device).take(rounded, is_small ? kPage : kGranularity);
+  MemoryFile& file = file_of(device);
+  const auto offset = file.take(rounded, is_small ? kPage : kGranularity);
   if (!offset) {
     is_small ? small->give_back(small_bytes) : device.give_back(rounded);
     return nullptr;
   }
-  unsigned char* const bytes = file_of(device).window() + *offset;
+  unsigned char* const bytes = file.window() + *offset;
   const Unwritten unwritten = Unwritten::next();
   unwritten.zero() ? populate(bytes, rounded) : unwritten.write(bytes, rounded);
-  return std::shared_ptr<Physical>{new Physical{small, rounded, small_bytes, *offset}};
+  return std::shared_ptr<Physical>{new Physical{file, small, rounded, small_bytes, *offset}};
+}
+
+std::shared_ptr<Physical> Physical::create_on_host(std::uint64_t size) {
+  HostPages& pages = HostPages::instance();
+  if (size == 0 || size > HostPages::limit()) return nullptr;
+  const std::uint64_t rounded = align_up(size, kGranularity);
+  if (!pages.take(rounded)) return nullptr;
+  MemoryFile& file = file_of_host();
+  const auto offset = file.take(rounded, kGranularity);
+  if (!offset) {
+    pages.give_back(rounded);
+    return nullptr;
+  }
+  populate(file.window() + *offset, rounded);
+  return std::shared_ptr<Physical>{new Physical{file, nullptr, rounded, 0, *offset}};
 }
 
 Physical::~Physical() {
   give_back();
-  file_of(device()).give_back(offset_, size_);
+  file_.give_back(offset_, size_);
 }
 
 void Physical::give_back() {
   if (!is_charged_.exchange(false)) return;
-  small_bytes_ != 0 ? small_->give_back(small_bytes_) : device().give_back(size_);
+  if (on_host()) {
+    HostPages::instance().give_back(size_);
+  } else if (small_bytes_ != 0) {
+    small_->give_back(small_bytes_);
+  } else {
+    device().give_back(size_);
+  }
 }
 
 Device& Physical::device() const { return small_->device(); }
 
-unsigned char* Physical::window() const { return file_of(device()).window() + offset_; }
+int Physical::ordinal() const { return on_host() ? -1 : device().ordinal(); }
+
+unsigned char* Physical::window() const { return file_.window() + offset_; }
 
 bool Physical::map_at(std::uint64_t address, int protection) const {
   // Without access until the view's own protection holds, so that it is never open to host code.
   return mmap(reinterpret_cast<void*>(address), size_, PROT_NONE, MAP_SHARED | MAP_FIXED,
-              file_of(device()).file(), static_cast<off_t>(offset_)) != MAP_FAILED &&
+              file_.file(), static_cast<off_t>(offset_)) != MAP_FAILED &&
          (protection == PROT_NONE || protect_program_view(address, size_, protection));
 }
 
 bool Physical::map_private_at(std::uint64_t address, std::uint64_t offset,
                               std::uint64_t size) const {
   return mmap(reinterpret_cast<void*>(address), size, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_of(device()).file(),
+              MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_.file(),
               static_cast<off_t>(offset_ + offset)) != MAP_FAILED;
 }
 

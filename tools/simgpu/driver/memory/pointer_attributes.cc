@@ -16,7 +16,9 @@ struct PointerFacts {
   std::optional<PinnedRange> pinned;
 
   [[nodiscard]] bool known() const { return allocation || mapping || pinned; }
-  [[nodiscard]] bool on_device() const { return allocation || mapping; }
+  [[nodiscard]] bool in_device_addresses() const { return allocation || mapping; }
+  /// Mapped memory that lies on the host is the host's.
+  [[nodiscard]] bool on_device() const { return allocation || (mapping && mapping->device >= 0); }
 };
 
 PointerFacts facts_of(std::uint64_t address) {
@@ -24,13 +26,13 @@ PointerFacts facts_of(std::uint64_t address) {
   PointerFacts facts;
   facts.allocation = space.allocations().find(address);
   if (!facts.allocation) facts.mapping = space.mappings().find_mapping(address);
-  if (!facts.on_device()) facts.pinned = space.pinned().find(address);
+  if (!facts.in_device_addresses()) facts.pinned = space.pinned().find(address);
   return facts;
 }
 
 int ordinal_of(const PointerFacts& facts) {
   if (facts.allocation) return facts.allocation->device().ordinal();
-  if (facts.mapping) return facts.mapping->device;
+  if (facts.mapping) return facts.on_device() ? facts.mapping->device : CU_DEVICE_CPU;
   return facts.pinned ? facts.pinned->context->device().ordinal() : CU_DEVICE_INVALID;
 }
 
@@ -68,7 +70,9 @@ CUresult get(void* data, CUpointer_attribute attribute, std::uint64_t address,
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return put<CUdeviceptr>(data, address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (facts.on_device()) return CUDA_ERROR_INVALID_VALUE;
+      if (facts.on_device() || (facts.mapping && !facts.mapping->open_to_host)) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
       return put<void*>(data, reinterpret_cast<void*>(address));
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

@@ -35,6 +35,13 @@ bool protect_program_view(std::uint64_t address, std::uint64_t size, int protect
                         : pkey_mprotect(begin, size, protection, key)) == 0;
 }
 
+bool open_program_view(std::uint64_t address, std::uint64_t size, int protection) {
+  void* const begin = reinterpret_cast<void*>(address);
+  constexpr int kOfEveryPage = 0;  // the key that all memory has that was given no other
+  return (view_key() == kNoKey ? mprotect(begin, size, protection)
+                               : pkey_mprotect(begin, size, protection, kOfEveryPage)) == 0;
+}
+
 bool host_access_faults() { return view_key() != kNoKey; }
 
 DeviceCode::DeviceCode() {

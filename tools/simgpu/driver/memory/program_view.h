@@ -12,6 +12,10 @@ namespace simgpu {
 /// @return whether the system took it.
 bool protect_program_view(std::uint64_t address, std::uint64_t size, int protection);
 
+/// The same for memory of the host that was opened to it (cuMemSetAccess): host code may do what
+/// `protection` says, too.
+bool open_program_view(std::uint64_t address, std::uint64_t size, int protection);
+
 /// Whether a host access to the view is a fault.
 bool host_access_faults();
 

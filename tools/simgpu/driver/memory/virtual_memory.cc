@@ -1,7 +1,10 @@
 // The driver functions of virtual memory management.
+#include <cstdlib>
+
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
 namespace {
@@ -13,18 +16,51 @@ CUresult current_sticky_error() {
   return context == nullptr ? CUDA_SUCCESS : context->sticky_error();
 }
 
+/// The host has one node.
+constexpr int kHostNode = 0;
+
+bool is_on_host(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+         location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+bool is_host_place(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+         (location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location.id == kHostNode);
+}
+
 CUresult check_properties(const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
-      prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+  const bool on_host = is_on_host(prop->location);
+  if ((on_host && configuration().host_pages == HostPagePolicy::kOff) ||
       prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
       prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  if (on_host) return is_host_place(prop->location) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   return find_device(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+/// A page on the host, or what the driver answers that SIMGPU_HOST_PAGES says simgpu is.
+CUresult create_on_host(const CUmemAllocationProp& prop, std::size_t size, PhysicalPtr* physical) {
+  const HostPagePolicy policy = configuration().host_pages;
+  const bool of_node = prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (policy == HostPagePolicy::kCrash) std::abort();
+  if (policy == HostPagePolicy::kRefused || (policy == HostPagePolicy::kNoNuma && of_node)) {
+    return CUDA_ERROR_NOT_PERMITTED;
+  }
+  *physical = Physical::create_on_host(size);
+  if (*physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  return CUDA_SUCCESS;
+}
+
+CUresult create_on_device(const CUmemAllocationProp& prop, std::size_t size,
+                          PhysicalPtr* physical) {
+  *physical = Physical::create(find_device(prop.location.id)->small_allocations(), size);
+  return *physical == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 bool is_granular(std::uint64_t value) { return value % kGranularity == 0; }
@@ -34,8 +70,9 @@ bool is_granular_range(std::uint64_t address, std::uint64_t size) {
 }
 
 bool is_valid_access(const CUmemAccessDesc& access) {
-  return access.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         find_device(access.location.id) != nullptr &&
+  return (access.location.type == CU_MEM_LOCATION_TYPE_DEVICE
+              ? find_device(access.location.id) != nullptr
+              : is_host_place(access.location)) &&
          (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
           access.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
           access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -78,8 +115,12 @@ SIMGPU_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult result = check_properties(prop); result != CUDA_SUCCESS) return result;
-  auto physical = Physical::create(find_device(prop->location.id)->small_allocations(), size);
-  if (physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  PhysicalPtr physical;
+  if (const CUresult result = is_on_host(prop->location) ? create_on_host(*prop, size, &physical)
+                                                         : create_on_device(*prop, size, &physical);
+      result != CUDA_SUCCESS) {
+    return result;
+  }
   *handle = AddressSpace::instance().mappings().add_handle(std::move(physical), *prop);
   return CUDA_SUCCESS;
 }
@@ -144,8 +185,7 @@ SIMGPU_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemA
     return CUDA_ERROR_INVALID_VALUE;
   }
   for (size_t index = 0; index < count; ++index) {
-    if (desc[index].location.type == CU_MEM_LOCATION_TYPE_HOST ||
-        desc[index].location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
+    if (is_on_host(desc[index].location) && configuration().host_pages == HostPagePolicy::kOff) {
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (!is_valid_access(desc[index])) {
@@ -162,11 +202,13 @@ SIMGPU_EXPORT CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLoca
                                       CUdeviceptr ptr) {
   SIMGPU_ENTER(cuMemGetAccess);
   SIMGPU_UNBROKEN();
-  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  MappingTable& mappings = AddressSpace::instance().mappings();
+  const bool has_pages = configuration().host_pages != HostPagePolicy::kOff;
+  if (has_pages && is_host_place(*location)) return mappings.get_host_access(ptr, flags);
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
   if (find_device(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  return AddressSpace::instance().mappings().get_access(ptr, location->id, flags);
+  return mappings.get_access(ptr, location->id, flags);
 }
 
 }  // namespace simgpu

@@ -1,5 +1,6 @@
 #include "tools/simgpu/driver/process/configuration.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -97,6 +98,30 @@ bool read_choice(const char* name, const std::array<std::string_view, 2>& names,
   }
   *target = static_cast<Choice>(value == names[1] ? 1 : 0);
   return true;
+}
+
+bool read_host_pages(Configuration* out) {
+  constexpr std::array<std::pair<std::string_view, HostPagePolicy>, 5> kNames{
+      {{"on", HostPagePolicy::kOn},
+       {"off", HostPagePolicy::kOff},
+       {"refused", HostPagePolicy::kRefused},
+       {"crash", HostPagePolicy::kCrash},
+       {"no-numa", HostPagePolicy::kNoNuma}}};
+  bool good = true;
+  if (const char* const value = value_of("SIMGPU_HOST_PAGES")) {
+    const auto* const found = std::find_if(kNames.begin(), kNames.end(),
+                                           [&](const auto& entry) { return entry.first == value; });
+    if (found != kNames.end()) {
+      out->host_pages = found->second;
+    } else {
+      good = complain("SIMGPU_HOST_PAGES", value, "on, off, refused, crash or no-numa");
+    }
+  }
+  if (value_of("SIMGPU_HOST_PAGE_LIMIT") != nullptr) {
+    out->host_page_limit = 0;
+    good &= read_size("SIMGPU_HOST_PAGE_LIMIT", 0, &*out->host_page_limit);
+  }
+  return good;
 }
 
 bool read_log_level() {
@@ -226,6 +251,7 @@ bool read_configuration(Configuration* out) {
   good &= read_choice("SIMGPU_MIXERS", {"off", "on"}, &out->mixers_write);
   good &= read_choice("SIMGPU_OPERANDS", {"copied", "live"}, &out->live_operands);
   good &= read_choice("SIMGPU_MAPPED_PEERS", {"off", "on"}, &out->mapped_peers);
+  good &= read_host_pages(out);
   if (const char* const path = value_of("SIMGPU_STATS")) out->statistics_path = path;
   if (const char* const plugins = value_of("SIMGPU_KERNELS")) out->kernel_plugins = plugins;
   if (const char* const faults = value_of("SIMGPU_FAULTS")) out->faults = faults;

@@ -18,6 +18,15 @@ enum class FillPolicy { kZero, kPoison };
 /// Where the driver places device addresses that the program does not choose.
 enum class ArenaPolicy { kHigh, kLow };
 
+/// What becomes of pages that a program wants to lie on the host.
+enum class HostPagePolicy {
+  kOn,       ///< There are such pages.
+  kOff,      ///< The device says that it has none.
+  kRefused,  ///< The device says that it has them, and their creation fails, as in containers.
+  kCrash,    ///< The device says that it has them, and their creation ends the process.
+  kNoNuma,   ///< As kRefused, for pages of a node of the host.
+};
+
 /// Everything a user can set. Sizes in bytes, bandwidths in bytes per nanosecond (= GB/s), times in
 /// microseconds. What is not set follows from the card.
 struct Configuration {
@@ -49,9 +58,12 @@ struct Configuration {
   bool host_access = false;                ///< SIMGPU_HOST_ACCESS
   bool live_operands = false;              ///< SIMGPU_OPERANDS
   bool mapped_peers = true;                ///< SIMGPU_MAPPED_PEERS
-  std::string statistics_path;             ///< SIMGPU_STATS
-  std::string faults;                      ///< SIMGPU_FAULTS
-  std::string kernel_plugins;              ///< SIMGPU_KERNELS, colon-separated
+  HostPagePolicy host_pages = HostPagePolicy::kOn;  ///< SIMGPU_HOST_PAGES
+  /// SIMGPU_HOST_PAGE_LIMIT; none: the machine's memory
+  std::optional<std::uint64_t> host_page_limit;
+  std::string statistics_path;  ///< SIMGPU_STATS
+  std::string faults;           ///< SIMGPU_FAULTS
+  std::string kernel_plugins;   ///< SIMGPU_KERNELS, colon-separated
 };
 
 /// Reads the environment into `*out`, and changes nothing of the process. @return false, and one
