@@ -44,6 +44,20 @@ TEST(KernelCost, CountsTheArithmeticOfManyThreadsOnLittleMemory) {
   EXPECT_DOUBLE_EQ(cost({64}, 1e9), 1e9 * kFlopsPerThread / 1e3);
 }
 
+TEST(LinkTimes, AreThoseOfCopiesAndWhatWasMeasuredMore) {
+  Card card = small_card();
+  card.h2d_gbps = 55.5;
+  card.d2h_gbps = 27.75;
+  const LinkTimes times = link_times(card, {.read = 51.2e6, .written = 52.5e6});
+  EXPECT_DOUBLE_EQ(times.read, 1e6);
+  EXPECT_DOUBLE_EQ(times.written, 2e6);
+}
+
+TEST(TouchedBytes, AreThoseOfTheOperandUpToWhatItsThreadsReach) {
+  EXPECT_EQ(touched_bytes(1000, 1e6), 1000U);
+  EXPECT_EQ(touched_bytes(1000, 2), 2 * kBytesPerThread);
+}
+
 TEST(KernelCost, OfAProductFollowsFromItsExtents) {
   const std::vector<std::uint64_t> plenty(3, std::uint64_t{1} << 40);
   // 2 m n k over the arithmetic of 16 bits, and of 32.

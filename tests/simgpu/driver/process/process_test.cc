@@ -92,7 +92,9 @@ TEST(Process, MalformedVariableFailsInitWithOneLine) {
                                "SIMGPU_OPERANDS=1",
                                "SIMGPU_MAPPED_PEERS=no",
                                "SIMGPU_HOST_PAGES=yes",
-                               "SIMGPU_HOST_PAGE_LIMIT=most"}) {
+                               "SIMGPU_HOST_PAGE_LIMIT=most",
+                               "SIMGPU_HOST_REREAD=0",
+                               "SIMGPU_HOST_SHARE=1.5"}) {
     const Outcome outcome = run("initialise", variable);
     EXPECT_THAT(outcome.output, HasSubstr("init=1\ncount=3\n")) << variable;
     EXPECT_THAT(outcome.output, HasSubstr(std::string("simgpu: ") + variable)) << outcome.output;
@@ -150,6 +152,18 @@ TEST_F(Statistics, SayWhatWasAllocatedCopiedAndCalled) {
   EXPECT_EQ(statistics["api_calls"]["cuMemAlloc"], 2);
   EXPECT_EQ(statistics["api_calls"]["cuMemcpyHtoD"], 1);
   EXPECT_NEAR(modelled_ms(statistics), (5 << 20) / 4e6, 1e-3);
+}
+
+TEST_F(Statistics, TellPagesOnTheHostAndWhatWasUsedThere) {
+  EXPECT_EQ(run("use_host_page", variable()).output, "kernel=0\nfill=0\ncopy=0\nwait=0\n");
+  const nlohmann::json statistics = read();
+  EXPECT_EQ(statistics["peak_host_page_bytes"], 6 << 20);
+  EXPECT_EQ(statistics["host_page_bytes"], 2 << 20);
+  // The kernel reads and writes what its 256 threads touch.
+  EXPECT_EQ(statistics["in_place_read_bytes"], 256 * 64);
+  EXPECT_EQ(statistics["in_place_written_bytes"], 256 * 64 + (1 << 20));
+  EXPECT_EQ(statistics["h2d_bytes"], 2 << 20);
+  EXPECT_EQ(statistics["d2h_bytes"], 0);
 }
 
 TEST_F(Statistics, OfAPresetAreThoseOfTheCardScaled) {

@@ -94,6 +94,49 @@ void mix() {
   say("unmapped", cuCtxSynchronize());
 }
 
+/// A page of 2 MiB at `place`, mapped at an address of its own.
+CUdeviceptr map_page(CUmemLocationType place, CUmemGenericAllocationHandle* page) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location.type = place;
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUdeviceptr address = 0;
+  cuMemCreate(page, 2 * kMiB, &prop, 0);
+  cuMemAddressReserve(&address, 2 * kMiB, 0, 0, 0);
+  cuMemMap(address, 2 * kMiB, 0, *page, 0);
+  cuMemSetAccess(address, 2 * kMiB, &access, 1);
+  return address;
+}
+
+/// A kernel, a fill and a copy that use a page on the host, besides two pages that nothing uses and
+/// that go before the end.
+void use_host_page() {
+  start();
+  constexpr char kPtx[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n"
+      ".visible .entry touch(.param .u64 touch_param_0)\n{ ret; }\n";
+  CUmodule module = nullptr;
+  CUfunction touch = nullptr;
+  cuModuleLoadData(&module, kPtx);
+  cuModuleGetFunction(&touch, module, "touch");
+  CUmemGenericAllocationHandle page = 0;
+  CUdeviceptr host = map_page(CU_MEM_LOCATION_TYPE_HOST_NUMA, &page);
+  CUdeviceptr unused[2] = {};
+  for (CUdeviceptr& address : unused) {
+    address = map_page(CU_MEM_LOCATION_TYPE_HOST, &page);
+    cuMemRelease(page);  // its mapping alone keeps it
+  }
+  for (const CUdeviceptr address : unused) cuMemUnmap(address, 2 * kMiB);
+  const CUdeviceptr device = map_page(CU_MEM_LOCATION_TYPE_DEVICE, &page);
+  void* parameters[] = {&host};
+  say("kernel", cuLaunchKernel(touch, 2, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr));
+  say("fill", cuMemsetD8Async(host, 1, kMiB, nullptr));
+  say("copy", cuMemcpyDtoDAsync(device, host, 2 * kMiB, nullptr));
+  say("wait", cuCtxSynchronize());
+}
+
 /// A cooperative launch, for which the driver looks at the device, that records an event.
 void launch_with_attributes() {
   start();
@@ -214,6 +257,8 @@ int main(int argc, char** argv) {
     create_three();
   } else if (name == "copy_twice") {
     copy_twice();
+  } else if (name == "use_host_page") {
+    use_host_page();
   } else if (name == "mix") {
     mix();
   } else if (name == "launch_with_attributes") {

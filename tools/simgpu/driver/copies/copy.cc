@@ -8,6 +8,7 @@
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/graphs/capture.h"
 #include "tools/simgpu/driver/graphs/graph_allocation.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/memory/memory_pool.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/statistics.h"
@@ -45,17 +46,25 @@ Engine engine_of(const End& target, const End& source) {
   return source.side == Side::kDevice ? Engine::kDeviceToHost : Engine::kNone;
 }
 
-Nanoseconds duration_of(Engine engine, const End& target, const End& source, std::uint64_t bytes) {
+bool is_pageable(const End& end) { return end.side == Side::kHost && !end.pinned; }
+
+/// REQUIRES: not Engine::kNone.
+double rate_of(Engine engine, const End& target, const End& source) {
   const Configuration& rates = configuration();
-  double rate = rates.d2d_gbps;
   if (engine == Engine::kHostToDevice) {
-    rate = source.pinned ? rates.card.h2d_gbps : rates.pageable_gbps;
-  } else if (engine == Engine::kDeviceToHost) {
-    rate = target.pinned ? rates.card.d2h_gbps : std::min(rates.pageable_gbps, rates.card.d2h_gbps);
-  } else if (engine == Engine::kNone) {
-    return 0;  // not modelled: the host copies at its own speed
+    return is_pageable(source) ? rates.pageable_gbps : rates.card.h2d_gbps;
   }
-  return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate + rates.card.copy_ns);
+  if (engine == Engine::kDeviceToHost) {
+    return is_pageable(target) ? std::min(rates.pageable_gbps, rates.card.d2h_gbps)
+                               : rates.card.d2h_gbps;
+  }
+  return rates.d2d_gbps;
+}
+
+Nanoseconds duration_of(Engine engine, const End& target, const End& source, std::uint64_t bytes) {
+  if (engine == Engine::kNone) return 0;  // not modelled: the host copies at its own speed
+  return static_cast<Nanoseconds>(static_cast<double>(bytes) / rate_of(engine, target, source) +
+                                  configuration().card.copy_ns);
 }
 
 /// One copy while its operation runs. Shared by the operation's two functions.
@@ -73,6 +82,33 @@ class CopyTask {
     staging_.resize(source_.extent(box_));
     std::memcpy(staging_.data(), reinterpret_cast<const void*>(source_.address), staging_.size());
     source_.address = reinterpret_cast<std::uint64_t>(staging_.data());
+  }
+
+  /// By what is mapped when the copy is about to begin. Pages on the host are to a copy what pinned
+  /// memory is. Parts of different kinds follow each other on the engine of the larger one.
+  void plan(Operation& operation) {
+    const double target_share = target_.share_in_host_pages(box_);
+    const double source_share = source_.share_in_host_pages(box_);
+    if (target_share == 0 && source_share == 0) return;
+    const double to_host = target_.side == Side::kHost ? 1 : target_share;
+    const double from_host = source_.side == Side::kHost ? 1 : source_share;
+    const double down = from_host * (1 - to_host);
+    const double up = (1 - from_host) * to_host;
+    const double within = (1 - from_host) * (1 - to_host);
+    const Configuration& rates = configuration();
+    const auto bytes = static_cast<double>(box_.bytes());
+    if (down + up + within == 0) {
+      engine_ = Engine::kNone;
+      operation.duration = 0;  // as between other memory of the host
+    } else {
+      engine_ = down + up == 0 ? Engine::kCompute
+                               : (down >= up ? Engine::kHostToDevice : Engine::kDeviceToHost);
+      const double ns =
+          bytes * (down / rate_of(Engine::kHostToDevice, target_, source_) +
+                   up / rate_of(Engine::kDeviceToHost, target_, source_) + within / rates.d2d_gbps);
+      operation.duration = static_cast<Nanoseconds>(ns + rates.card.copy_ns);
+    }
+    operation.engine = engine_;
   }
 
   void run(Nanoseconds start, Nanoseconds end) {
@@ -149,7 +185,7 @@ class CopyTask {
   const End target_;
   End source_;
   const Box box_;
-  const Engine engine_;
+  Engine engine_;
   const int device_;
   std::vector<unsigned char> staging_;
   std::vector<unsigned char> head_;
@@ -168,6 +204,9 @@ Operation operation_with(const CopyWork& work, const std::shared_ptr<CopyTask>& 
   operation.label = work.name;
   operation.engine = engine_of(work.target, work.source);
   operation.duration = duration_of(operation.engine, work.target, work.source, work.box.bytes());
+  if (HostPages::instance().any()) {
+    operation.plan = [task](Operation& planned) { task->plan(planned); };
+  }
   operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
   operation.finish = [task] { task->finish(); };
   return operation;
@@ -215,6 +254,13 @@ bool can_reach(const End& target, const End& source) {
 }
 
 }  // namespace
+
+double End::share_in_host_pages(const Box& box) const {
+  if (side != Side::kDevice || claim.allocated) return 0;
+  const std::uint64_t whole = extent(box);
+  const std::uint64_t there = AddressSpace::instance().mappings().bytes_on_host(address, whole);
+  return static_cast<double>(there) / static_cast<double>(whole);
+}
 
 Nanoseconds latest_begin(std::uint64_t bytes, Nanoseconds start, Nanoseconds end) {
   constexpr Nanoseconds kMargin = 30'000;

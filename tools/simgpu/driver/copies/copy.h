@@ -32,6 +32,9 @@ struct End {
   bool is_placed = false;   ///< the call says whose memory it is (cuMemcpyPeer)
   Claim claim;              ///< of device memory, by classify()
 
+  /// The share of `box` that lies in pages on the host, by what is mapped now: exact where the box
+  /// has no gaps, and else that of the range from its first byte to its last.
+  [[nodiscard]] double share_in_host_pages(const Box& box) const;
   /// Bytes from the first to one past the last of `box`.
   [[nodiscard]] std::uint64_t extent(const Box& box) const {
     return (box.depth - 1) * slice + (box.height - 1) * pitch + box.width;

@@ -8,7 +8,10 @@
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/faults/access_fault.h"
 #include "tools/simgpu/driver/graphs/capture.h"
+#include "tools/simgpu/driver/launch/kernel_cost.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/process/configuration.h"
+#include "tools/simgpu/driver/process/statistics.h"
 
 namespace simgpu {
 namespace {
@@ -43,6 +46,19 @@ class FillTask {
   FillTask(End target, const Box& box, Pattern pattern, int device)
       : target_(std::move(target)), box_(box), pattern_(pattern), device_(device) {}
 
+  /// By what is mapped when the fill is about to begin: a kernel that writes.
+  void plan(Operation& operation) {
+    const double on_host = target_.share_in_host_pages(box_);
+    if (on_host == 0) return;
+    const auto bytes = static_cast<double>(box_.bytes());
+    written_in_place_ = bytes * on_host;
+    const Configuration& rates = configuration();
+    operation.duration = static_cast<Nanoseconds>(bytes * (1 - on_host) / rates.fill_gbps);
+    operation.link_written = static_cast<Nanoseconds>(
+        link_times(rates.card, {.read = 0, .written = written_in_place_}).written);
+    use_of_host_pages_ = HostPages::instance().begin_use();
+  }
+
   void run(Nanoseconds start, Nanoseconds end) {
     view_ = View::of(target_, target_.extent(box_), true, device_);
     sleep_until(latest_begin(box_.bytes(), start, end));
@@ -55,6 +71,7 @@ class FillTask {
       throw AccessFault{target_.address, true};
     }
     fill(box_.height - 1, held_from(), box_.width);
+    statistics().in_place_written_bytes += static_cast<std::uint64_t>(written_in_place_);
   }
 
  private:
@@ -76,6 +93,8 @@ class FillTask {
   const Pattern pattern_;
   const int device_;
   View view_;
+  double written_in_place_ = 0;              ///< bytes
+  std::shared_ptr<void> use_of_host_pages_;  ///< none where it fills none
 };
 
 End target_of(const FillWork& work) {
@@ -95,6 +114,9 @@ Operation operation_with(const FillWork& work, const End& target, const Context&
   operation.engine = Engine::kCompute;
   operation.duration =
       static_cast<Nanoseconds>(static_cast<double>(box.bytes()) / configuration().fill_gbps);
+  if (HostPages::instance().any()) {
+    operation.plan = [task](Operation& planned) { task->plan(planned); };
+  }
   operation.timed_work = [task](Nanoseconds start, Nanoseconds end) { task->run(start, end); };
   operation.finish = [task] { task->finish(); };
   return operation;

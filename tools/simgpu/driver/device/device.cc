@@ -57,6 +57,31 @@ Slot Device::reserve(Engine engine, Nanoseconds ready, Nanoseconds duration, int
   return slot;
 }
 
+Nanoseconds Device::reserve_link(Engine engine, Nanoseconds start, Nanoseconds duration) {
+  if (duration <= 0) return start;
+  const Slot slot = link_.reserve(direction_of(engine), start, duration);
+  statistics().busy_ns[static_cast<std::size_t>(engine)].fetch_add(slot.end - slot.start,
+                                                                   std::memory_order_relaxed);
+  return slot.end;
+}
+
+Slot Device::reserve_with_link(Nanoseconds ready, const KernelTimes& times, int priority) {
+  const Nanoseconds least = std::max({times.compute, times.read, times.written});
+  Slot slot;
+  slot.start = compute_.reserve(ready, least, priority);
+  slot.end = slot.start + least;
+  const Nanoseconds end =
+      std::max({slot.end, reserve_link(Engine::kHostToDevice, slot.start, times.read),
+                reserve_link(Engine::kDeviceToHost, slot.start, times.written)});
+  if (end > slot.end) {
+    compute_.push_back(slot.end, end);
+    slot.end = end;
+  }
+  statistics().busy_ns[static_cast<std::size_t>(Engine::kCompute)].fetch_add(
+      slot.end - slot.start, std::memory_order_relaxed);
+  return slot;
+}
+
 void Device::overrun(Engine engine, const Slot& slot, Nanoseconds actual) {
   if (engine == Engine::kCompute) {
     compute_.push_back(slot.end, actual);

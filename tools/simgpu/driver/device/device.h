@@ -71,6 +71,16 @@ class Device {
   /// wait for compute engines (compute_timeline.h). Copies in both directions at once take longer
   /// (link_timeline.h).
   Slot reserve(Engine engine, Nanoseconds ready, Nanoseconds duration, int priority);
+  /// What a kernel takes that uses memory on the host.
+  struct KernelTimes {
+    Nanoseconds compute = 0;  ///< of a compute engine, if the link kept up
+    Nanoseconds read = 0;     ///< of the link from the host, if nothing else used it
+    Nanoseconds written = 0;  ///< of the link to the host
+  };
+  /// Reserves a compute engine and the link for a kernel. It takes its place on the link when it
+  /// starts, behind the copies that are there, and has its engine until the last of the three is
+  /// done.
+  Slot reserve_with_link(Nanoseconds ready, const KernelTimes& times, int priority);
   /// Work that reserve() gave `slot` really ended at `actual`, later: nothing starts before it, and
   /// the engine was busy until then.
   void overrun(Engine engine, const Slot& slot, Nanoseconds actual);
@@ -78,6 +88,8 @@ class Device {
 
  private:
   bool take_of_own(std::uint64_t bytes);
+  /// Takes the link for a kernel that starts at `start`. @return when it is done.
+  Nanoseconds reserve_link(Engine engine, Nanoseconds start, Nanoseconds duration);
 
   const int ordinal_;
   const std::uint64_t capacity_;

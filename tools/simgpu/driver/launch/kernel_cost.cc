@@ -24,15 +24,24 @@ double product_flops(const Product& product) {
 }
 
 double streamed_bytes(const KernelWork& work) {
-  const double reach = work.threads * static_cast<double>(kBytesPerThread);
   double bytes = 0;
   for (const std::uint64_t there : work.operand_bytes) {
-    bytes += std::min(reach, static_cast<double>(there));
+    bytes += static_cast<double>(touched_bytes(there, work.threads));
   }
   return bytes;
 }
 
 }  // namespace
+
+LinkTimes link_times(const Card& card, const HostTraffic& traffic) {
+  return {.read = traffic.read / (card.h2d_gbps * kReadShareOfLink),
+          .written = traffic.written / (card.d2h_gbps * kWriteShareOfLink)};
+}
+
+std::uint64_t touched_bytes(std::uint64_t there, double threads) {
+  const double reach = threads * static_cast<double>(kBytesPerThread);
+  return reach < static_cast<double>(there) ? static_cast<std::uint64_t>(reach) : there;
+}
 
 double kernel_ns(const Card& card, const KernelWork& work) {
   double bytes = 0;

@@ -23,6 +23,32 @@ inline constexpr std::uint64_t kBytesPerThread = 64;
 /// Operations that one thread is taken to do.
 inline constexpr std::uint64_t kFlopsPerThread = 64;
 
+/// Bytes on the host that a kernel reads and writes in place, over the link.
+struct HostTraffic {
+  double read = 0;
+  double written = 0;
+};
+
+/// What a link takes to carry them, in nanoseconds.
+struct LinkTimes {
+  double read = 0;
+  double written = 0;
+};
+
+/// @name The share of the link's bandwidth, measured by copies, that a kernel's own accesses have
+/// Measured on an H200, over a link of 55.5 GB/s: 51.2 GB/s for reads and 52.5 for writes.
+/// @{
+inline constexpr double kReadShareOfLink = 51.2 / 55.5;
+inline constexpr double kWriteShareOfLink = 52.5 / 55.5;
+/// @}
+
+/// How long the link of `card` is taken in each direction by a kernel with this traffic, if nothing
+/// else uses it. Pure.
+[[nodiscard]] LinkTimes link_times(const Card& card, const HostTraffic& traffic);
+
+/// How many bytes of an operand that has `there` a kernel of `threads` threads is taken to touch.
+[[nodiscard]] std::uint64_t touched_bytes(std::uint64_t there, double threads);
+
 /// The modelled time of `work` on `card`, in nanoseconds: the larger of its bytes over the
 /// bandwidth of device memory and its operations over the arithmetic, and at least the shortest
 /// kernel.

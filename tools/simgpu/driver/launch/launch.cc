@@ -20,6 +20,7 @@
 #include "tools/simgpu/driver/launch/operands.h"
 #include "tools/simgpu/driver/launch/private_operands.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/memory/program_view.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
@@ -115,6 +116,22 @@ class LaunchWork {
     return static_cast<Nanoseconds>(std::min(microseconds, kLongest) * 1e3);
   }
 
+  /// By what is mapped when the kernel is about to start: what it has to do with pages on the host.
+  void plan(Operation& operation) {
+    traffic_ = operands_.host_traffic([this](std::uint64_t position, std::uint64_t there) {
+      const bool is_product = is_product_kernel(view_.name);
+      const std::uint64_t told = is_product ? operand_bytes_in(buffer_, position) : 0;
+      return told != 0 ? std::min(told, there) : touched_bytes(there, threads_);
+    });
+    const Configuration& settings = configuration();
+    traffic_.read *= settings.host_reread * settings.host_share;
+    if (traffic_.read == 0 && traffic_.written == 0) return;
+    const LinkTimes times = link_times(settings.card, traffic_);
+    operation.link_read = static_cast<Nanoseconds>(times.read);
+    operation.link_written = static_cast<Nanoseconds>(times.written);
+    use_of_host_pages_ = HostPages::instance().begin_use();
+  }
+
   /// At the modelled start: the whole host kernel, or a mixer's reads.
   void work() {
     operands_.start();
@@ -136,9 +153,11 @@ class LaunchWork {
     if (function_->code->host_kernel() != nullptr) {
       operands_.end(private_);
       private_.publish();
+      count_traffic();
       return;
     }
     operands_.end();
+    count_traffic();
     if (!configuration().mixers_write) return;
     for (const MixerWrite& write : writes_) {
       operands_.write(write.address, std::span(write.bytes).first(write.size));
@@ -150,6 +169,12 @@ class LaunchWork {
   struct View : SimgpuLaunch {
     const PrivateOperands* operands;
   };
+
+  void count_traffic() const {
+    if (use_of_host_pages_ == nullptr) return;
+    statistics().in_place_read_bytes += static_cast<std::uint64_t>(traffic_.read);
+    statistics().in_place_written_bytes += static_cast<std::uint64_t>(traffic_.written);
+  }
 
   void run(const SimgpuKernel& host) {
     // Where host code shares the memory, it may share words with a kernel that runs.
@@ -218,6 +243,8 @@ class LaunchWork {
   std::vector<std::size_t> sizes_;
   View view_{};
   std::vector<MixerWrite> writes_;
+  HostTraffic traffic_;
+  std::shared_ptr<void> use_of_host_pages_;  ///< none where the kernel uses none
 };
 
 bool within(const std::array<unsigned, 3>& extents, const std::array<unsigned, 3>& limits) {
@@ -411,6 +438,9 @@ Operation operation_of(PreparedLaunch work) {
   operation.duration = launched->duration();
   operation.work = [launched] { launched->work(); };
   operation.finish = [launched] { launched->finish(); };
+  if (HostPages::instance().any()) {
+    operation.plan = [launched](Operation& planned) { launched->plan(planned); };
+  }
   statistics().launches.fetch_add(1, std::memory_order_relaxed);
   return operation;
 }

@@ -173,6 +173,27 @@ std::vector<std::uint64_t> Operands::extents() const {
   return list;
 }
 
+HostTraffic Operands::host_traffic(
+    const std::function<std::uint64_t(std::uint64_t position, std::uint64_t there)>& bytes_of)
+    const {
+  HostTraffic traffic;
+  MappingTable& mappings = AddressSpace::instance().mappings();
+  for (const Operand& operand : operands_) {
+    const std::uint64_t address = operand.word.value;
+    if (ranges_[operand.range].claim.allocated) continue;
+    const auto mapped = mappings.find(address);
+    if (!mapped || mapped->kind != MemoryKind::kMapped) continue;
+    const std::uint64_t touched =
+        bytes_of(operand.word.offset / sizeof(std::uint64_t), mapped->end() - address);
+    const auto bytes = static_cast<double>(mappings.bytes_on_host(address, touched));
+    if (operand.word.role != Role::kOutput) traffic.read += bytes;
+    if (operand.word.role == Role::kOutput || operand.word.role == Role::kInOut) {
+      traffic.written += bytes;
+    }
+  }
+  return traffic;
+}
+
 const Operands::Range* Operands::range_of(std::uint64_t address) const {
   const auto found = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& range) {
     return range.live && address - range.begin() < range.size;

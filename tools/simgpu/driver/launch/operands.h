@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "tools/simgpu/driver/code/kernel_words.h"
+#include "tools/simgpu/driver/launch/kernel_cost.h"
 #include "tools/simgpu/driver/launch/mixer.h"
 #include "tools/simgpu/driver/launch/private_operands.h"
 #include "tools/simgpu/driver/memory/address_space.h"
@@ -41,6 +43,13 @@ class Operands final : public MixerMemory {
   /// For each word, the bytes from there to the end of its allocation or mapped range, as far as is
   /// known when the launch is submitted.
   [[nodiscard]] std::vector<std::uint64_t> extents() const;
+
+  /// What the kernel reads and writes on the host, by what is mapped now: an input is read, an
+  /// output written, and an operand that is both counts as both. `bytes_of(position, there)` says
+  /// how many of the `there` bytes behind the word `position` of the parameters the kernel touches.
+  [[nodiscard]] HostTraffic host_traffic(
+      const std::function<std::uint64_t(std::uint64_t position, std::uint64_t there)>& bytes_of)
+      const;
 
   /// The operands whose memory start() found, in the order of the parameters.
   [[nodiscard]] std::vector<MixerOperand> mixer_operands() const;

@@ -44,4 +44,9 @@ void HostPages::give_back(std::uint64_t bytes) {
   used_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
+std::shared_ptr<void> HostPages::begin_use() {
+  users_.fetch_add(1, std::memory_order_relaxed);
+  return {this, [](HostPages* pages) { pages->users_.fetch_sub(1, std::memory_order_relaxed); }};
+}
+
 }  // namespace simgpu

@@ -1,8 +1,9 @@
-// Pages of cuMemCreate that lie on the host: how much of it they have.
+// Pages of cuMemCreate that lie on the host: how much of it they have, and which kernels use them.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace simgpu {
 
@@ -22,11 +23,17 @@ class HostPages {
   /// Whether there are any. One load: programs without such pages pay no more than this for them.
   [[nodiscard]] bool any() const { return used() != 0; }
 
+  /// Says that a kernel uses such pages, for as long as the result lives.
+  [[nodiscard]] std::shared_ptr<void> begin_use();
+  /// Whether a kernel does.
+  [[nodiscard]] bool in_use() const { return users_.load(std::memory_order_relaxed) != 0; }
+
  private:
   HostPages() = default;
 
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> peak_{0};
+  std::atomic<int> users_{0};
 };
 
 }  // namespace simgpu

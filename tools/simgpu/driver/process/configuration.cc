@@ -121,6 +121,13 @@ bool read_host_pages(Configuration* out) {
     out->host_page_limit = 0;
     good &= read_size("SIMGPU_HOST_PAGE_LIMIT", 0, &*out->host_page_limit);
   }
+  good &=
+      read_number("SIMGPU_HOST_REREAD", 0, true, "a number of times above 0", &out->host_reread);
+  constexpr const char* kShare = "a share above 0, at most 1";
+  good &= read_number("SIMGPU_HOST_SHARE", 0, true, kShare, &out->host_share);
+  if (out->host_share > 1) {
+    good &= complain("SIMGPU_HOST_SHARE", value_of("SIMGPU_HOST_SHARE"), kShare);
+  }
   return good;
 }
 

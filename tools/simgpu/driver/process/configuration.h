@@ -61,6 +61,8 @@ struct Configuration {
   HostPagePolicy host_pages = HostPagePolicy::kOn;  ///< SIMGPU_HOST_PAGES
   /// SIMGPU_HOST_PAGE_LIMIT; none: the machine's memory
   std::optional<std::uint64_t> host_page_limit;
+  double host_reread = 1;  ///< SIMGPU_HOST_REREAD, times that a kernel reads a byte of such pages
+  double host_share = 1;   ///< SIMGPU_HOST_SHARE, of their bytes that a kernel reads
   std::string statistics_path;  ///< SIMGPU_STATS
   std::string faults;           ///< SIMGPU_FAULTS
   std::string kernel_plugins;   ///< SIMGPU_KERNELS, colon-separated

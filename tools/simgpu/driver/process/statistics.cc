@@ -11,6 +11,7 @@
 
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/entry/api.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/process/configuration.h"
 #include "tools/simgpu/driver/process/log.h"
 
@@ -73,8 +74,12 @@ std::string statistics_json() {
   std::string text = "{\n";
   text += "  \"peak_bytes\": " + number(peak_of_all_devices()) + ",\n";
   text += "  \"peak_bytes_per_device\": " + per_device + ",\n";
+  text += "  \"host_page_bytes\": " + number(HostPages::instance().used()) + ",\n";
+  text += "  \"peak_host_page_bytes\": " + number(HostPages::instance().peak()) + ",\n";
   text += "  \"h2d_bytes\": " + number(counted.h2d_bytes) + ",\n";
   text += "  \"d2h_bytes\": " + number(counted.d2h_bytes) + ",\n";
+  text += "  \"in_place_read_bytes\": " + number(counted.in_place_read_bytes) + ",\n";
+  text += "  \"in_place_written_bytes\": " + number(counted.in_place_written_bytes) + ",\n";
   text += "  \"launches\": " + number(counted.launches) + ",\n";
   text += "  \"kernels\": " + number(kernels) + ",\n";
   text += "  \"unmapped_accesses\": " + number(counted.unmapped_accesses) + ",\n";

@@ -12,8 +12,10 @@ namespace simgpu {
 
 /// Counters of the process. All members are thread-safe; plain adds, no order implied.
 struct Statistics {
-  std::atomic<std::uint64_t> h2d_bytes{0};          ///< bytes of completed host-to-device copies
-  std::atomic<std::uint64_t> d2h_bytes{0};          ///< bytes of completed device-to-host copies
+  std::atomic<std::uint64_t> h2d_bytes{0};  ///< bytes of completed host-to-device copies
+  std::atomic<std::uint64_t> d2h_bytes{0};  ///< bytes of completed device-to-host copies
+  /// Bytes of pages on the host that kernels and fills which are complete read and wrote in place.
+  std::atomic<std::uint64_t> in_place_read_bytes{0}, in_place_written_bytes{0};
   std::atomic<std::uint64_t> launches{0};           ///< kernel launches accepted
   std::atomic<std::uint64_t> unmapped_accesses{0};  ///< kernel or copy accesses that faulted
   std::atomic<std::int64_t> overrun_ns{0};          ///< lateness of work against its model

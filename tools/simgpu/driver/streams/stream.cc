@@ -146,10 +146,19 @@ void Stream::run(Item& item) {
   const auto is_broken = [&] {
     return context.sticky_error() != CUDA_SUCCESS && !operation.even_after_error;
   };
+  if (operation.plan && !is_broken()) operation.plan(operation);
   // The remaining operations of a broken context take no time.
-  if (is_broken()) operation.duration = 0;
+  if (is_broken()) {
+    operation.duration = 0;
+    operation.link_read = 0;
+    operation.link_written = 0;
+  }
   Slot slot{ready, ready + operation.duration};
-  if (operation.engine != Engine::kNone && operation.duration > 0) {
+  if (operation.link_read > 0 || operation.link_written > 0) {
+    slot = context.device().reserve_with_link(
+        ready, {operation.duration, operation.link_read, operation.link_written}, priority);
+    operation.duration = slot.end - slot.start;
+  } else if (operation.engine != Engine::kNone && operation.duration > 0) {
     slot = context.device().reserve(operation.engine, ready, operation.duration, priority);
   }
   const Nanoseconds start = slot.start;

@@ -24,7 +24,12 @@ struct Operation {
   std::string label;              ///< e.g. the kernel's name, for the fault line
   Engine engine = Engine::kNone;  ///< which engine it occupies for `duration`
   Nanoseconds duration = 0;       ///< modelled
-  std::function<void()> work;     ///< at the modelled start
+  Nanoseconds link_read = 0;      ///< of a kernel: for which it also takes the link from the host,
+  Nanoseconds link_written = 0;   ///< and the link to the host
+  /// Called when all that the operation waits for is settled: changes what is above by what is
+  /// mapped then. Empty where the process has no pages on the host.
+  std::function<void(Operation&)> plan;
+  std::function<void()> work;  ///< at the modelled start
   /// Like `work`, but told the modelled start and end: work that paces itself in between.
   std::function<void(Nanoseconds start, Nanoseconds end)> timed_work;
   std::function<void()> finish;      ///< at the modelled end
