@@ -22,6 +22,8 @@ TEST(CallCosts, AreThoseOfACardTimesAFactor) {
   EXPECT_FALSE(costs.find("cuMemAlloc")->synchronises);
   EXPECT_EQ(costs.find("cuDriverGetVersion"), nullptr);
   EXPECT_DOUBLE_EQ(costs.pin_ns_per_byte(), 2);
+  // Beside a kernel that uses the host's memory an unmapping takes 0.4 ms on a card.
+  EXPECT_DOUBLE_EQ(costs.find("cuMemUnmap")->nanoseconds + costs.busy_unmap_ns(), 8 * 400e3);
 }
 
 TEST(CallCosts, OfOneFunctionAreSetApart) {

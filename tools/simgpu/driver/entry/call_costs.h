@@ -42,12 +42,15 @@ class CallCosts {
   [[nodiscard]] const CallCost* find(std::string_view function) const;
   /// Nanoseconds for pinning one byte of host memory.
   [[nodiscard]] double pin_ns_per_byte() const { return pin_ns_per_byte_; }
+  /// Nanoseconds more that an unmapping takes beside a kernel that uses pages on the host.
+  [[nodiscard]] double busy_unmap_ns() const { return busy_unmap_ns_; }
   /// Nanoseconds for loading a kernel when it is first launched.
   [[nodiscard]] double loading_ns() const { return loading_ns_; }
 
  private:
   std::map<std::string, CallCost, std::less<>> costs_;
   double pin_ns_per_byte_ = 0;
+  double busy_unmap_ns_ = 0;
   double loading_ns_ = 0;
 };
 

@@ -81,6 +81,14 @@ void charge_pinning(std::uint64_t bytes) noexcept {
   charge_call(static_cast<double>(bytes) * configuration().calls.pin_ns_per_byte());
 }
 
+void charge_host_page(std::uint64_t bytes) noexcept {
+  if (open_call == nullptr) return;
+  charge_call(-open_call->cost_->nanoseconds);
+  charge_pinning(bytes);
+}
+
+void charge_busy_unmap() noexcept { charge_call(configuration().calls.busy_unmap_ns()); }
+
 void charge_loading() noexcept { charge_call(configuration().calls.loading_ns()); }
 
 }  // namespace simgpu

@@ -29,6 +29,7 @@ class CallScope {
 
  private:
   friend void charge_call(double nanoseconds) noexcept;
+  friend void charge_host_page(std::uint64_t bytes) noexcept;
   void begin(const CallCost& cost) noexcept;
   void end() noexcept;
 
@@ -40,6 +41,12 @@ class CallScope {
 /// Makes the calling thread's present driver call take so much longer. Does nothing outside of a
 /// call that costs something.
 void charge_call(double nanoseconds) noexcept;
+
+/// The present call, cuMemCreate, makes a page on the host: it takes what pinning `bytes` does, and
+/// not what it does for a page of the device.
+void charge_host_page(std::uint64_t bytes) noexcept;
+/// charge_call() for an unmapping beside a kernel that uses pages on the host.
+void charge_busy_unmap() noexcept;
 
 /// charge_call() for pinning `bytes` of host memory, and for loading a kernel at its first launch.
 void charge_pinning(std::uint64_t bytes) noexcept;

@@ -4,6 +4,7 @@
 #include "tools/simgpu/driver/context/context.h"
 #include "tools/simgpu/driver/device/device.h"
 #include "tools/simgpu/driver/memory/address_space.h"
+#include "tools/simgpu/driver/memory/host_pages.h"
 #include "tools/simgpu/driver/process/configuration.h"
 
 namespace simgpu {
@@ -54,6 +55,7 @@ CUresult create_on_host(const CUmemAllocationProp& prop, std::size_t size, Physi
   }
   *physical = Physical::create_on_host(size);
   if (*physical == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  charge_host_page(size);
   return CUDA_SUCCESS;
 }
 
@@ -174,6 +176,7 @@ SIMGPU_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   SIMGPU_ENTER(cuMemUnmap);
   SIMGPU_UNBROKEN();
   if (!is_granular_range(ptr, size)) return CUDA_ERROR_INVALID_VALUE;
+  if (HostPages::instance().in_use()) charge_busy_unmap();
   return AddressSpace::instance().mappings().unmap(ptr, size);
 }
 
