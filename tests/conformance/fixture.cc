@@ -75,10 +75,14 @@ CUmemAllocationProp device_pages() {
   return properties;
 }
 
-Pages::Pages(size_t bytes) {
-  const CUmemAllocationProp properties = device_pages();
-  status_ = cu().cuMemCreate(&handle_, bytes, &properties, 0);
+CUmemAllocationProp host_pages() {
+  CUmemAllocationProp properties = device_pages();
+  properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  return properties;
 }
+
+Pages::Pages(size_t bytes, const CUmemAllocationProp& properties)
+    : status_(cu().cuMemCreate(&handle_, bytes, &properties, 0)) {}
 Pages::~Pages() {
   if (status_ == CUDA_SUCCESS) CU_EXPECT(CUDA_SUCCESS, cu().cuMemRelease(handle_));
 }

@@ -58,13 +58,14 @@ class Reservation {
   CUresult status_;
 };
 
-/// The properties of pages on device 0.
+/// The properties of pages on device 0, and of pages on the host, of its first node.
 CUmemAllocationProp device_pages();
+CUmemAllocationProp host_pages();
 
 /// One physical handle, released with the object unless release() was called.
 class Pages {
  public:
-  explicit Pages(size_t bytes);
+  explicit Pages(size_t bytes, const CUmemAllocationProp& properties = device_pages());
   ~Pages();
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
