@@ -182,6 +182,38 @@ std::vector<WrongProgram> wrong_mappings() {
          if (!run.ordered()) run.map(data, page);
          run.expect(data, kNew);
        }},
+      {"kernel_between_two_kinds_of_page",
+       "A kernel runs when the device's page has left its address and the host's has not come.",
+       Rejection::kIllegalAddress,
+       [](Run& run) {
+         const CUdeviceptr data = run.mapped(kOld);
+         const CUstream compute = run.stream();
+         const CUmemGenericAllocationHandle on_host = run.host_page();
+         run.unmap(data);
+         if (run.ordered()) run.map(data, on_host);
+         run.fill_words(compute, data, kNew);
+         run.let_run(compute);
+         if (!run.ordered()) run.map(data, on_host);
+         run.expect(data, kNew);
+       }},
+      {"host_page_unmapped_before_kernel_starts",
+       "A kernel's input on the host is unmapped before the kernel has started.",
+       Rejection::kIllegalAddress,
+       [](Run& run) {
+         const CUdeviceptr input = run.reserve();
+         run.map(input, run.host_page());
+         run.fill(input, kNew);
+         const CUdeviceptr output = run.buffer(kOld);
+         const CUstream compute = run.stream();
+         Gate gate;
+         gate.hold(compute);
+         run.copy_words(compute, output, input);
+         if (run.ordered()) gate.open();
+         if (run.ordered()) run.synchronize(compute);
+         run.unmap(input);
+         gate.open();
+         run.expect(output, kNew);
+       }},
       {"kernel_without_access", "A kernel uses a mapping that the device was not given access to.",
        Rejection::kIllegalAddress, [](Run& run) { use_without_access(run, true); }},
       {"copy_without_access", "A copy uses a mapping that the device was not given access to.",

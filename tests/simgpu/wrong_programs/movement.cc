@@ -23,6 +23,23 @@ PageInUse page_in_use(Run& run, std::uint32_t value) {
   return use;
 }
 
+/// The host's page that is to take the place of `device`, whose address it does not have yet.
+PageInUse page_on_host(Run& run, const PageInUse& device, std::uint32_t value) {
+  const PageInUse use{run.host_page(), run.reserve(), device.base};
+  run.map(use.window, use.page);
+  run.fill(use.window, value);
+  return use;
+}
+
+void copy_between_windows(Run& run, CUstream stream, const PageInUse& to, const PageInUse& from) {
+  run.check(cuMemcpyDtoDAsync(to.window, from.window, kBytes, stream));
+}
+
+void change_page(Run& run, const PageInUse& to) {
+  run.unmap(to.base);
+  run.map(to.base, to.page);
+}
+
 }  // namespace
 
 std::vector<WrongProgram> wrong_movement() {
@@ -201,6 +218,46 @@ std::vector<WrongProgram> wrong_movement() {
          run.let_run(in);
          gate.open();
          run.answer(output);
+       }},
+      {"moved_to_the_host_before_its_last_write",
+       "A buffer is copied to a page on the host while a kernel has yet to write it.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse device = page_in_use(run, kOld);
+         const PageInUse host = page_on_host(run, device, kForeign);
+         const CUstream compute = run.stream();
+         const CUstream copies = run.stream();
+         Gate gate;
+         run.fill_gated("wait_and_fill", compute, device.base, kNew, gate);
+         gate.wait_for_kernel();
+         if (run.ordered()) run.order(copies, compute);
+         copy_between_windows(run, copies, host, device);
+         run.let_run(copies);
+         gate.open();
+         run.synchronize(compute);
+         run.synchronize(copies);
+         change_page(run, host);
+         run.expect(host.base, kNew);
+       }},
+      {"host_page_mapped_before_its_copy",
+       "A page on the host takes a buffer's address before the buffer's content has come there.",
+       Rejection::kOtherBytes,
+       [](Run& run) {
+         const PageInUse device = page_in_use(run, kNew);
+         const PageInUse host = page_on_host(run, device, kOld);
+         const CUdeviceptr output = run.buffer(kForeign);
+         const CUstream compute = run.stream();
+         const CUstream copies = run.stream();
+         Gate gate;
+         gate.hold(copies);
+         copy_between_windows(run, copies, host, device);
+         if (run.ordered()) gate.open();
+         if (run.ordered()) run.synchronize(copies);
+         change_page(run, host);
+         run.copy_words(compute, output, host.base);
+         run.let_run(compute);
+         gate.open();
+         run.expect(output, kNew);
        }},
   };
 }

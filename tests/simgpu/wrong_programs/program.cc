@@ -116,10 +116,14 @@ CUdeviceptr Run::reserve(std::size_t pages) {
   return address;
 }
 
-CUmemGenericAllocationHandle Run::page() {
+CUmemGenericAllocationHandle Run::page() { return page_at(CU_MEM_LOCATION_TYPE_DEVICE); }
+
+CUmemGenericAllocationHandle Run::host_page() { return page_at(CU_MEM_LOCATION_TYPE_HOST_NUMA); }
+
+CUmemGenericAllocationHandle Run::page_at(CUmemLocationType place) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.type = place;
   CUmemGenericAllocationHandle handle = 0;
   check(cuMemCreate(&handle, kPage, &properties, 0));
   return handle;

@@ -65,8 +65,9 @@ class Run {
   std::uint32_t* pinned(std::uint32_t value, std::size_t bytes = kBytes);
   /// An address range with room for `pages` pages, where nothing is mapped.
   CUdeviceptr reserve(std::size_t pages = 1);
-  /// A new page.
+  /// A new page, of device 0 or on the host.
   CUmemGenericAllocationHandle page();
+  CUmemGenericAllocationHandle host_page();
   /// Maps `page` at `address`, and lets device 0 read and write it.
   void map(CUdeviceptr address, CUmemGenericAllocationHandle page);
   void unmap(CUdeviceptr address);
@@ -120,6 +121,7 @@ class Run {
   [[noreturn]] void answer(CUdeviceptr address);
 
  private:
+  CUmemGenericAllocationHandle page_at(CUmemLocationType place);
   [[noreturn]] static void end(const std::string& text);
   const bool ordered_;
   CUmodule module_ = nullptr;
