@@ -17,7 +17,7 @@ PROXY = BUILD / "tests" / "libproxy_driver.so"
 SANITIZED = bool(os.environ.get("SUPERPIPE_SANITIZER"))
 # These run programs under the preloaded library, which a sanitizer does not allow.
 IN_PROGRAMS = ("H0", "H10")
-# These need pages that lie on the host, which simgpu lacks.
+# These need pages that lie on the host; the tests below ask them one by one.
 OF_HOST_PAGES = ("H4", "H24", "H25", "H26", "H27", "H28", "H31", "H32")
 KEYS = ["id", "name", "question", "outcome", "reason", "answer", "holds", "seconds", "call", "code", "signal", "figures"]
 
@@ -58,7 +58,7 @@ class Questions(unittest.TestCase):
     def test_each_question_gets_its_answer_on_simgpu(self) -> None:
         ids = [f"H{i}" for i in (*range(11), *range(14, 23), *range(24, 34))]
         wanted = [probe for probe in ids if not (SANITIZED and probe in IN_PROGRAMS)]
-        code, report = self.ask(probes=",".join(wanted))
+        code, report = self.ask(probes=",".join(wanted), environment={"SIMGPU_HOST_PAGES": "off"})
         self.assertEqual(code, 0)
         self.assertTrue(report["simulated"])
         self.assertEqual(report["schema_version"], 1)
@@ -66,7 +66,7 @@ class Questions(unittest.TestCase):
         for probe in report["probes"]:
             with self.subTest(probe["id"], reason=probe["reason"], answer=probe["answer"]):
                 self.assertEqual(list(probe), KEYS)
-                # What simgpu does not have is no failure; it has one device.
+                # What the device does not have is no failure; it has one device.
                 expected = ("not_supported" if probe["id"] in OF_HOST_PAGES else
                             "skipped" if probe["id"] in ("H19", "H33") else "answered")
                 self.assertEqual(probe["outcome"], expected)
@@ -132,7 +132,7 @@ class Questions(unittest.TestCase):
     def test_another_behaviour_gets_another_answer(self) -> None:
         for probe_id, proxy, says in [
             ("H3", "unmap-damages", "wrong words"),
-            ("H5", "as it is", "first different: cuDeviceGetAttribute"),  # the proxy's own are not what cuGetProcAddress gives
+            ("H5", "as it is", "first different: cuGraphLaunch"),  # the proxy's own are not what cuGetProcAddress gives
             ("H6", "ignore-read-only", "the kernel wrote"),
             ("H6", "refuse-read-only", "refuses read-only mappings"),
             ("H8", "split-aliases", "wrong words"),
@@ -193,8 +193,7 @@ class Questions(unittest.TestCase):
         self.assertIs(figures["event_behind_a_word_follows_the_legacy_stream"], True)
 
     def test_host_pages_are_measured_where_the_driver_has_them(self) -> None:
-        # The proxy's host pages are simgpu's device memory.
-        probe = self.only("H4", proxy="host-pages", environment={"SIMGPU_HOST_ACCESS": "allowed"})
+        probe = self.only("H4")
         self.assertEqual(probe["outcome"], "answered", probe["reason"])
         self.assertIs(probe["holds"], True, probe["answer"])
         figures = probe["figures"]
@@ -206,7 +205,7 @@ class Questions(unittest.TestCase):
             self.assertGreater(figures[name], 0, name)
 
     def test_what_host_pages_cost_is_told_by_size(self) -> None:
-        probe = self.only("H24", proxy="host-pages")
+        probe = self.only("H24")
         self.assertEqual(probe["outcome"], "answered", probe["reason"])
         figures = probe["figures"]
         self.assertEqual([row["page_bytes"] >> 20 for row in figures["costs"]],
@@ -224,7 +223,7 @@ class Questions(unittest.TestCase):
     def test_host_pages_are_used_in_each_way(self) -> None:
         for probe_id in ("H25", "H26", "H27", "H31", "H32"):
             with self.subTest(probe_id):
-                probe = self.only(probe_id, proxy="host-pages")
+                probe = self.only(probe_id)
                 self.assert_answered(probe, True)
                 figures = probe["figures"]
                 self.assertEqual(figures["location"], "HOST_NUMA")
@@ -247,7 +246,7 @@ class Questions(unittest.TestCase):
                     self.assertEqual(len(figures["calls"]), 12)
 
     def test_products_are_timed_with_simgpus_cublas(self) -> None:
-        probe = self.only("H28", proxy="host-pages")
+        probe = self.only("H28")
         self.assertEqual(probe["outcome"], "answered", probe["reason"])
         rows = probe["figures"]["products"]
         self.assertEqual([(row["type"], row["batch"]) for row in rows],
@@ -260,12 +259,12 @@ class Questions(unittest.TestCase):
 
     def test_a_host_page_is_opened_to_a_second_device(self) -> None:
         two = {"SIMGPU_DEVICES": "2"}
-        probe = self.only("H33", proxy="host-pages", environment=two)
+        probe = self.only("H33", environment=two)
         self.assert_answered(probe, True)
         for name in ("wrong_words_read", "wrong_words_written"):
             self.assertEqual(probe["figures"][name], 0)
         refusing = {**two, "SIMGPU_MAPPED_PEERS": "off"}
-        probe = self.only("H33", proxy="host-pages", environment=refusing)
+        probe = self.only("H33", environment=refusing)
         self.assert_answered(probe, False)
         self.assertIn("cuMemSetAccess", probe["answer"])
 
@@ -279,21 +278,35 @@ class Questions(unittest.TestCase):
         self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True))
         self.assertIn("cuMemSetAccess", probe["figures"]["host_use"])
 
+    # Drivers that have pages on the host, but none of a node: what stands in for them.
+    WITHOUT_NODES = (({"proxy": "host-numa-crashes"}, "host_numa_ended", "cuMemCreate"),
+                     ({"environment": {"SIMGPU_HOST_PAGES": "no-numa"}}, "refused", "CUDA_ERROR_NOT_PERMITTED"))
+
     def test_host_pages_of_any_node_are_tried_where_those_of_one_are_bad(self) -> None:
-        for proxy, figure, says in [("host-numa-crashes", "host_numa_ended", "cuMemCreate"),
-                                    ("host-numa-refused", "refused", "CUDA_ERROR_INVALID_VALUE")]:
-            with self.subTest(proxy=proxy):
-                probe = self.only("H4", proxy=proxy)
+        for driver, figure, says in self.WITHOUT_NODES:
+            with self.subTest(**driver):
+                probe = self.only("H4", **driver)
                 self.assertEqual((probe["outcome"], probe["holds"]), ("answered", True), probe["reason"])
                 self.assertEqual(probe["figures"]["location"], "HOST")
                 self.assertIn(says, probe["figures"][figure])
 
     def test_each_question_of_host_pages_falls_back_to_pages_of_any_node(self) -> None:
-        for proxy in ("host-numa-crashes", "host-numa-refused"):
-            with self.subTest(proxy=proxy):
-                probe = self.only("H31", proxy=proxy)
+        for driver, _, _ in self.WITHOUT_NODES:
+            with self.subTest(**driver):
+                probe = self.only("H31", **driver)
                 self.assert_answered(probe, True)
                 self.assertEqual(probe["figures"]["location"], "HOST")
+
+    def test_a_driver_that_creates_no_host_pages_is_told_from_a_device_without(self) -> None:
+        refusing = {"SIMGPU_HOST_PAGES": "refused"}
+        probe = self.only("H4", environment=refusing)
+        self.assert_answered(probe, False)
+        self.assertIn("CUDA_ERROR_NOT_PERMITTED", probe["answer"])
+        probe = self.only("H24", environment=refusing)
+        self.assertEqual(probe["outcome"], "not_supported")
+        self.assertIn("creates no pages on the host", probe["reason"])
+        probe = self.only("H4", environment={"SIMGPU_HOST_PAGES": "crash"})
+        self.assertEqual((probe["outcome"], probe["call"]), ("crashed", "cuMemCreate"))
 
     def test_too_little_memory_skips_a_question_with_its_reason(self) -> None:
         probe = self.only("H1", "--host-mem", "1M")

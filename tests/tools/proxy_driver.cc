@@ -28,12 +28,6 @@ Pointer behind(Pointer /*ours*/, const char* name) {
   return reinterpret_cast<Pointer>(dlsym(simgpu, name));
 }
 
-// All behaviours of drivers with pages on the host begin with the same word.
-bool host_pages() {
-  const char* const value = std::getenv("PROXY_DRIVER");
-  return value != nullptr && std::strncmp(value, "host-", 5) == 0;
-}
-
 // Handles of pages on the host, and the ranges where such pages are mapped: address to size.
 std::set<CUmemGenericAllocationHandle> host_handles;
 std::map<CUdeviceptr, size_t> host_ranges;
@@ -45,11 +39,6 @@ bool on_host(CUdeviceptr address) {
   return address - start < bytes;
 }
 
-CUmemAllocationProp on_device(CUmemAllocationProp properties) {
-  if (host_pages()) properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  return properties;
-}
-
 }  // namespace
 
 // Read-only mappings: only the question H6 asks for one. And pages on the host that are not zero
@@ -57,10 +46,8 @@ CUmemAllocationProp on_device(CUmemAllocationProp properties) {
 PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                             size_t count) {
   CUmemAccessDesc changed = *access;
-  // The host can use simgpu's memory as it is.
-  if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE && host_pages() &&
-      !is("host-pages-not-for-the-host")) {
-    return CUDA_SUCCESS;
+  if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE && is("host-pages-not-for-the-host")) {
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
   if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ) {
     if (is("crash")) std::abort();
@@ -78,24 +65,12 @@ PROXY_EXPORT cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccess
   return result;
 }
 
-// Pages on the host, which simgpu lacks: the device has them, and they lie where its own do.
-PROXY_EXPORT cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
-  if (host_pages() &&
-      (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
-       attribute == CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
-    *value = 1;
-    return CUDA_SUCCESS;
-  }
-  return behind(&cuDeviceGetAttribute, "cuDeviceGetAttribute")(value, attribute, device);
-}
-
+// Pages on the host are remembered, and those of a node end the process.
 PROXY_EXPORT cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                          const CUmemAllocationProp* properties, unsigned long long flags) {
   const bool numa = properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   if (numa && is("host-numa-crashes")) std::abort();
-  if (numa && is("host-numa-refused")) return CUDA_ERROR_INVALID_VALUE;
-  const CUmemAllocationProp changed = on_device(*properties);
-  const CUresult result = behind(&cuMemCreate, "cuMemCreate")(handle, bytes, &changed, flags);
+  const CUresult result = behind(&cuMemCreate, "cuMemCreate")(handle, bytes, properties, flags);
   if (result == CUDA_SUCCESS && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     host_handles.insert(*handle);
   }
@@ -105,14 +80,6 @@ PROXY_EXPORT cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 PROXY_EXPORT cuMemRelease(CUmemGenericAllocationHandle handle) {
   host_handles.erase(handle);
   return behind(&cuMemRelease, "cuMemRelease")(handle);
-}
-
-PROXY_EXPORT cuMemGetAllocationGranularity(size_t* granularity,
-                                           const CUmemAllocationProp* properties,
-                                           CUmemAllocationGranularity_flags option) {
-  const CUmemAllocationProp changed = on_device(*properties);
-  return behind(&cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity")(granularity,
-                                                                                 &changed, option);
 }
 
 // Aliases: a second mapping of a handle gets pages of its own. What lies on the host is remembered.
