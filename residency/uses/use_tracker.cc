@@ -81,7 +81,7 @@ void UseTracker::pin(const UseToken& token) {
 }
 
 // Notes what the operation will do to the buffers: the slot that uses them, and that they will be
-// dirty. REQUIRES: they are mapped, because a fetch resets these notes.
+// dirty. REQUIRES: they are mapped, because an eviction and a fetch reset these notes.
 void UseTracker::mark_used(const UseToken& token, const Use& use) {
   for (const BufferId id : ids(token)) mark_used(core_.buffers[id], use);
 }
@@ -313,8 +313,8 @@ Status UseTracker::acquire(UseToken& token, const Use& use, const Decision& deci
   return status;
 }
 
-// Gets pinned buffers mapped, and orders the stream behind their arrival. Ends the turn when all
-// are mapped.
+// Gets pinned buffers mapped, and orders the stream behind their arrival. The turn ends when all
+// are mapped, or before, once all of them are on their way.
 Status UseTracker::get_in_place(UseToken& token, const Use& use, const Decision& decision,
                                 Turn* turn, StallMeter::Probe* probe) {
   const auto buffers = ids(token);
