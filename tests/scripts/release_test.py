@@ -18,7 +18,7 @@ CHANGES = "# Changelog\n\n## [7.8.9] - 2026-12-01\n\n### Added\n- All.\n\n## [7.
 # Each writes what the real one would, from what may and what must not make a difference.
 DEB = """#!/bin/sh
 set -e
-echo "$SOURCE_DATE_EPOCH $TZ $CXXFLAGS $CMAKE_PREFIX_PATH" >"$2/superpipe_7.8.9-1_amd64.deb"
+echo "$SOURCE_DATE_EPOCH $TZ $CXXFLAGS $CMAKE_PREFIX_PATH $CCACHE_BASEDIR" >"$2/superpipe_7.8.9-1_amd64.deb"
 """
 WHEEL = """#!/bin/sh
 set -e
@@ -142,7 +142,8 @@ class Release(unittest.TestCase):
     def test_the_environment_makes_no_difference(self) -> None:
         first = self.assert_makes()
         other = self.assert_makes(
-            SOURCE_DATE_EPOCH="1", TZ="Asia/Tokyo", CXXFLAGS="-g", CMAKE_PREFIX_PATH="/nowhere"
+            SOURCE_DATE_EPOCH="1", TZ="Asia/Tokyo", CXXFLAGS="-g", CMAKE_PREFIX_PATH="/nowhere",
+            CCACHE_BASEDIR="/nowhere"
         )
         self.assertEqual(first, other)
 
