@@ -103,21 +103,22 @@ void HostCap::return_slack(Bytes slack) {
   slack_ -= slack;
 }
 
-bool HostCap::begin_pin(Bytes size) {
-  const std::lock_guard lock(mutex_);
-  if (size > limit_ || pinned_ > limit_ - size) return false;
+// Counts `size` as pinned where it fits beside `taken`. REQUIRES: the lock is held.
+bool HostCap::count_pin(Bytes size, Bytes taken) {
+  if (size > limit_ || taken > limit_ - size) return false;
   pinned_ += size;
   changing_ += size;
   return true;
 }
 
+bool HostCap::begin_pin(Bytes size) {
+  const std::lock_guard lock(mutex_);
+  return count_pin(size, pinned_);
+}
+
 bool HostCap::begin_pin_ahead(Bytes size, Bytes idle) {
   const std::lock_guard lock(mutex_);
-  const Bytes taken = std::max(pinned_, reserved_ + slack_ + idle);
-  if (size > limit_ || taken > limit_ - size) return false;
-  pinned_ += size;
-  changing_ += size;
-  return true;
+  return count_pin(size, std::max(pinned_, reserved_ + slack_ + idle));
 }
 
 void HostCap::end_pin(Bytes size, bool pinned) {

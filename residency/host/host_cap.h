@@ -91,6 +91,7 @@ class HostCap {
   std::optional<Supply> supply_for(Bytes size) noexcept;
   [[nodiscard]] Bytes surely_pinned() const;
   bool reserve_within(Bytes size, const std::optional<Supply>& supply);
+  bool count_pin(Bytes size, Bytes taken);
 
   const std::optional<SizeSpec> allowed_;
   HostMemoryWatch* const host_;

@@ -295,7 +295,7 @@ TEST_F(ShortOfSlabsTest, WaitsForNothingButStaysQueuedUntilASlabCanBeHad) {
   ++core_.waits.waiters;
   const std::uint64_t changes = core_.waits.changes;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(evictions_.take_next(), std::nullopt);
-  EXPECT_EQ(core_.waits.changes, changes) << "nobody is woken for nothing";
+  EXPECT_EQ(core_.waits.changes, changes) << "no thread is woken for nothing";
   --core_.waits.waiters;
   EXPECT_EQ(evictions_.size(), 1U);
   EXPECT_TRUE(core_.ledger.expects_pages());
